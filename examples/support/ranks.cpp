@@ -64,10 +64,12 @@ std::string text_of(const nlohmann::json& value) {
 
 }  // namespace
 
-ProcessGroup& ranks() {
+ProcessGroup& one_rank() {
   static ProcessGroup* const alone = new ProcessGroup(std::unique_ptr<linnet::detail::Transport>());
-  return group != nullptr ? *group : *alone;
+  return *alone;
 }
+
+ProcessGroup& ranks() { return group != nullptr ? *group : one_rank(); }
 
 void join_ranks() {
   if (group != nullptr) return;
@@ -124,6 +126,14 @@ bool on_any_rank(bool flag) {
   return count.item<double>() > 0;
 }
 
+int64_t largest_of_ranks(int64_t number) {
+  int64_t largest = number;
+  for (const std::string& text : ranks().all_gather(fmt::to_string(number))) {
+    largest = std::max<int64_t>(largest, std::stoll(text));
+  }
+  return largest;
+}
+
 bool of_first_rank(bool flag) {
   const Tensor value = full({1}, flag ? 1 : 0, DType::int64);
   ranks().broadcast({value});
@@ -133,6 +143,7 @@ bool of_first_rank(bool flag) {
 void check_same_start(const Settings& settings, const std::string& data_name) {
   if (ranks().world_size() == 1) return;
   nlohmann::json own = to_json(settings);
+  own["shard_optimizer"] = settings.shard_optimizer;
   own["data"] = data_name;
   own["program"] = program_checksum();
   own["build"] = without(build_info(device_of(settings)), describe_threads());

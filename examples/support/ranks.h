@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include <linnet/core/distributed.h>
@@ -10,6 +11,8 @@ namespace linnet::examples {
 
 struct Settings;
 
+/// A group of this process alone.
+ProcessGroup& one_rank();
 /// The group of this process and those started with it: of this one alone before `join_ranks`.
 ProcessGroup& ranks();
 inline bool is_first_rank() { return ranks().rank() == 0; }
@@ -28,6 +31,8 @@ int threads_of_rank();
 void on_first_rank(const std::function<void()>& body);
 /// Whether the flag is set on any rank.
 bool on_any_rank(bool flag);
+/// The largest number of any rank.
+int64_t largest_of_ranks(int64_t number);
 /// The flag of rank 0.
 bool of_first_rank(bool flag);
 

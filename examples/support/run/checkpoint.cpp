@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "support/files.h"
+#include "support/ranks.h"
 #include "support/run/run_folder.h"
 
 namespace linnet::examples {
@@ -28,13 +29,15 @@ std::filesystem::path checkpoint_in(const std::filesystem::path& folder) { retur
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer,
+Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::ZeroRedundancyOptimizer& optimizer,
                        Position& position, std::map<std::string, std::string> metadata, BestWeights* best)
     : all_(checkpoint_in(folder), std::move(metadata)) {
   all_.add("step", position.step).add("loss_sum", position.loss_sum).add("loss_count", position.loss_count);
   all_.add("model", model).add("generator", model.generator()).add("optimizer", optimizer);
   if (best != nullptr) all_.add("best", *best);
 }
+
+void Checkpoint::save() const { all_.save(ranks()); }
 
 void Checkpoint::load() { load_with_remedy(all_); }
 

@@ -23,11 +23,11 @@ class Checkpoint {
   };
 
   /// The checkpoint refers to the model, the optimizer, the position and the best weights, which may be null.
-  Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::Optimizer& optimizer, Position& position,
-             std::map<std::string, std::string> metadata, BestWeights* best = nullptr);
+  Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::ZeroRedundancyOptimizer& optimizer,
+             Position& position, std::map<std::string, std::string> metadata, BestWeights* best = nullptr);
 
-  /// Replaces the file, atomically.
-  void save() const { all_.save(); }
+  /// Replaces the file, atomically. All ranks make the call, and rank 0 writes.
+  void save() const;
   /// Restores everything. An error, even for want of memory, leaves everything as it was.
   ///
   /// Throws: IoError if the file cannot be read; ValueError if it is another run's. The message names the file and

@@ -78,6 +78,7 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
   if (const int count = ranks().world_size(); count > 1) {
     fmt::print("{:<22} {}, of {} threads each; {:.2f} ms per step waited for others\n", "processes", count,
                num_threads(), result.waited_ms_per_step);
+    fmt::print("{:<22} at most {} a process\n", "optimizer state", format_bytes(result.optimizer_bytes));
   }
   if (program.finish) program.finish(settings, result);
 }
@@ -121,6 +122,7 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
   settings.resume = true;
   settings.data = data_of(asked.out, settings, asked.data);
   settings.threads = asked.threads;
+  settings.shard_optimizer = asked.shard_optimizer;
   settings.profile = asked.profile;
   settings.command = asked.command;
   return settings;

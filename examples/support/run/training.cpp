@@ -167,10 +167,8 @@ void Run::begin() {
   if (s_.resume) {
     resume();
   } else {
-    on_first_rank([&] {
-      checkpoint_.save();
-      folder_->begin();
-    });
+    checkpoint_.save();
+    on_first_rank([&] { folder_->begin(); });
   }
   if (s_.profile && folder_)
     profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
@@ -245,10 +243,8 @@ void Run::show(double loss) {
 }
 
 void Run::save() const {
-  on_first_rank([&] {
-    folder_->flush();
-    checkpoint_.save();
-  });
+  on_first_rank([&] { folder_->flush(); });
+  checkpoint_.save();
 }
 
 void Run::stop() const {
@@ -261,6 +257,7 @@ TrainingResult Run::finish() {
   save();
   result_.tested_step = best_ ? best_->step() : at_.step;
   if (best_) best_->restore();
+  result_.optimizer_bytes = largest_of_ranks(train_step_.optimizer().state_bytes());
   if (!folder_) return std::move(result_);
   result_.full = task_.test();
   const Metrics& last = result_.history.back();

@@ -19,6 +19,7 @@ struct TrainingResult {
   double ms_per_step = 0;        ///< median, without evaluations
   double tokens_per_second = 0;
   double waited_ms_per_step = 0;  ///< for other ranks, after the last gradient was computed; mean
+  int64_t optimizer_bytes = 0;    ///< of the optimizer's state, on the rank that has most of it
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
 

@@ -49,6 +49,7 @@ TrainingStep::TrainingStep(Task& task, const Settings& settings)
       settings_(settings),
       parameters_(task.model().parameters()),
       optimizer_(make_optimizer(parameters_, settings)),
+      divided_(settings.shard_optimizer ? ranks() : one_rank(), optimizer_),
       parallel_(make_parallel(task.model(), settings)),
       recorded_(task.model().device(), &task.model().generator(),
                 [this](const std::vector<Tensor>& batches) { return run(batches); }) {}
@@ -105,8 +106,8 @@ std::vector<Tensor> TrainingStep::run(const std::vector<Tensor>& batches) {
   if (s.clip_value > 0) nn::clip_grad_value_(parameters_, s.clip_value);
   const Tensor norm = s.clip > 0 ? nn::grad_norm(parameters_) : zeros_like(total);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  optimizer_.step({.grad_factor = s.clip > 0 ? nn::clip_factor(norm, s.clip) : Tensor(),
-                   .apply = logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity))});
+  divided_.step({.grad_factor = s.clip > 0 ? nn::clip_factor(norm, s.clip) : Tensor(),
+                 .apply = logical_and(lt(abs(total), kInfinity), lt(norm, kInfinity))});
   optimizer_.zero_grad();
   return {total, norm};
 }

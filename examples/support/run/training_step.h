@@ -18,7 +18,8 @@ class TrainingStep {
   /// finite, it applies nothing and throws ValueError. Errors of Task::batch are passed on.
   double operator()(int64_t step, double lr, std::optional<double> beta1 = {});
 
-  nn::Optimizer& optimizer() { return optimizer_; }
+  /// Over one process unless its state is divided.
+  nn::ZeroRedundancyOptimizer& optimizer() { return divided_; }
   int64_t parameters() const;  ///< number of trained parameters
   /// Compares the parameters of all ranks. Throws ValueError, on all of them, where bits differ.
   void check_same();
@@ -42,6 +43,7 @@ class TrainingStep {
   Settings settings_;
   std::vector<Tensor> parameters_;
   nn::AdamW optimizer_;
+  nn::ZeroRedundancyOptimizer divided_;
   std::unique_ptr<nn::DataParallel> parallel_;  ///< null for one process and one shard
   Recording recorded_;
   int64_t next_step_ = -1;  ///< the step of next_batches_

@@ -260,6 +260,9 @@ void add_training_flags(CLI::App& app, Settings& s) {
          "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and bits then "
          "depend on the number of processes")
       ->check(CLI::IsMember({"in-order", "any-order"}));
+  app.add_flag("--shard-optimizer", s.shard_optimizer,
+               "each process of mpirun keeps a part of the optimizer's state alone, for less memory; the model is "
+               "the same");
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
   CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
                             ->check(whole_number(1))

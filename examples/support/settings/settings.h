@@ -126,6 +126,7 @@ struct Settings {
   int64_t accumulate = 1;           ///< micro-batches a step
   int64_t shards = 1;               ///< of a batch, whose gradients are made alone and summed in a tree
   std::string reduce = "in-order";  ///< how sums between processes are ordered; or any-order
+  bool shard_optimizer = false;     ///< whether each process has its part of the optimizer's state; changes no bit
   int64_t steps = 2000;
   int64_t epochs = 0;  ///< unless 0, used instead of `steps`
   std::string schedule = "cosine";

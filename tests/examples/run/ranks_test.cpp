@@ -52,6 +52,16 @@ std::vector<pid_t> children_of(pid_t parent) {
   return children;
 }
 
+const Arguments kShard{"--shard-optimizer"};
+
+/// What a run says that a process has of the optimizer's state, as a number without its unit.
+double optimizer_state_of(const Ended& ended) {
+  const std::string before = "optimizer state        at most ";
+  const size_t at = ended.out.find(before);
+  REQUIRE(at != std::string::npos);
+  return std::stod(ended.out.substr(at + before.size()));
+}
+
 /// Waits until the run's checkpoint is of a later step than its first.
 void wait_for_progress(ChildProgram& run, const fs::path& folder) {
   const auto steps = [&] {
@@ -126,6 +136,58 @@ TEST_CASE("ranks: after SIGKILL or SIGTERM of one, another number goes on to the
   }
 }
 
+TEST_CASE(
+    "ranks: --shard-optimizer divides the optimizer's state, and changes no bit of the model or the checkpoint") {
+  const Workshop shop;
+  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "alone") + kShard));
+  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "1")));
+  const auto files_of = [&](const std::string& out) {
+    return read_bytes(shop / (out + "/model.safetensors")) + read_bytes(shop / (out + "/checkpoint.safetensors"));
+  };
+  const std::string expected = files_of("1");
+  CHECK(files_of("alone") == expected);
+  double whole = 0;
+  for (const int count : {2, 4}) {
+    for (const bool divides : {false, true}) {
+      const std::string out = std::to_string(count) + (divides ? "-shard" : "");
+      const Ended ended =
+          run_ranks(count, "train_shakespeare", sharded(shop, out) + (divides ? kShard : Arguments{}));
+      CAPTURE(ended.err);
+      REQUIRE(ended.code == 0);
+      CHECK(files_of(out) == expected);
+      const double state = optimizer_state_of(ended);
+      if (!divides) whole = state;
+      CHECK((divides ? state < 1.3 * whole / count : state == whole));
+    }
+  }
+}
+
+TEST_CASE("ranks: a run with --shard-optimizer goes on with any number of processes, and without it") {
+  const Workshop shop;
+  const Arguments longer{"--steps", "200", "--checkpoint-every", "10"};
+  check_done("train_shakespeare", run_program("train_shakespeare", sharded(shop, "whole") + longer));
+  const std::string expected = read_bytes(shop / "whole/model.safetensors");
+  const auto stop = [&](int count, const std::string& out, const Arguments& flags, int signal) {
+    ChildProgram run(LINNET_MPIRUN, launch(count, "train_shakespeare", sharded(shop, out) + longer + flags));
+    wait_for_progress(run, shop / out);
+    ::kill(children_of(run.pid()).back(), signal);
+    CHECK(run.wait().code != 0);
+    REQUIRE_FALSE(fs::exists(shop / (out + "/model.safetensors")));
+  };
+  const auto check_goes_on = [&](int count, const std::string& out, const Arguments& flags) {
+    const Ended ended = run_ranks(count, "train_shakespeare", Arguments{"--out", shop / out, "--resume"} + flags);
+    CAPTURE(ended.err);
+    REQUIRE(ended.code == 0);
+    CHECK(read_bytes(shop / (out + "/model.safetensors")) == expected);
+  };
+  stop(4, "fewer", kShard, SIGKILL);
+  check_goes_on(2, "fewer", kShard);
+  stop(2, "without", kShard, SIGTERM);
+  check_goes_on(1, "without", {});
+  stop(2, "more", {}, SIGKILL);
+  check_goes_on(4, "more", kShard);
+}
+
 TEST_CASE("ranks: bad starts end all of them, with the reason") {
   const Workshop shop;
   const auto two = [&](const Arguments& first, const Arguments& second) {
@@ -144,6 +206,7 @@ TEST_CASE("ranks: bad starts end all of them, with the reason") {
   };
   says(two({"--lr", "0.001"}, {"--lr", "0.002"}), 1,
        "rank 1 has lr 0.002, and rank 0 has 0.001; start all ranks with");
+  says(two({}, {"--shard-optimizer"}), 1, "rank 1 has shard_optimizer true, and rank 0 has false");
   says(two({}, {"--data", "/nonexistent"}), 1, "rank 1: ");
   says(run_ranks(4, "train_shakespeare", sharded(shop, "out") + Arguments{"--shards", "2"}), 2,
        "--shards 2: 4 processes do not divide it; start at most 2, or take more shards, such as 4");

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
 #include "tests/support/allocation_failure.h"
@@ -32,7 +33,7 @@ struct Training {
   void step() {
     backward(sum(model.fc(randn({4, 3}, rng))));
     optimizer.step();
-    optimizer.zero_grad();
+    adamw.zero_grad();
   }
   std::string everything() const {
     std::string text;
@@ -44,7 +45,8 @@ struct Training {
 
   Generator rng;
   Model model{rng};
-  nn::AdamW optimizer{model.parameters(), {}};
+  nn::AdamW adamw{model.parameters(), {}};
+  nn::ZeroRedundancyOptimizer optimizer{one_rank(), adamw};
 };
 
 }  // namespace
@@ -98,7 +100,8 @@ TEST_CASE("truncation: a checkpoint of another optimizer is refused and leaves t
   backward(sum(saved.model.fc(ones({4, 3}))));
   other.step();
   Checkpoint::Position at{.step = 3};
-  Checkpoint(folder.path(), saved.model, other, at, {}).save();
+  nn::ZeroRedundancyOptimizer whole(one_rank(), other);
+  Checkpoint(folder.path(), saved.model, whole, at, {}).save();
   Training training(2);
   const std::string before = training.everything();
   at = {.step = 1};
@@ -117,7 +120,9 @@ TEST_CASE("truncation: a checkpoint of a model that was built otherwise is refus
   const TemporaryFolder folder;
   Generator rng(1);
   Scaled saved(rng, 0.5), other(rng, 1e-7), same(rng, 0.5);
-  nn::AdamW of_saved(saved.parameters(), {}), of_other(other.parameters(), {}), of_same(same.parameters(), {});
+  nn::AdamW adamw(saved.parameters(), {}), other_adamw(other.parameters(), {}), same_adamw(same.parameters(), {});
+  nn::ZeroRedundancyOptimizer of_saved(one_rank(), adamw), of_other(one_rank(), other_adamw),
+      of_same(one_rank(), same_adamw);
   Checkpoint::Position at{.step = 3};
   Checkpoint(folder.path(), saved, of_saved, at, {}).save();
   at = {};
