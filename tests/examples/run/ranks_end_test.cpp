@@ -90,10 +90,12 @@ TEST_CASE("ranks: one of them killed at random moments ends all, and other numbe
   };
   const auto kill = [](ChildProgram& run, std::mt19937_64& random) {
     const std::map<int, pid_t> ranks = ranks_of(run.pid());
-    if (!ranks.empty()) {
-      const auto which = static_cast<ptrdiff_t>(random() % ranks.size());
-      ::kill(std::next(ranks.begin(), which)->second, SIGKILL);
+    if (ranks.empty()) {  // before they start, or when they have ended
+      (void)run.wait();
+      return false;
     }
+    const auto which = static_cast<ptrdiff_t>(random() % ranks.size());
+    ::kill(std::next(ranks.begin(), which)->second, SIGKILL);
     const Ended ended = end_soon(run, ranks);
     const bool under_way = ended.code != 0;
     CAPTURE(ended.err);
