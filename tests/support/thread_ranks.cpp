@@ -91,10 +91,13 @@ class ThreadTransport : public linnet::detail::Transport {
     const auto count = static_cast<size_t>(bytes);
     mail_.gathered[static_cast<size_t>(rank_)].assign(static_cast<const char*>(from), count);
     barrier();
-    for (size_t rank = 0; rank < mail_.gathered.size(); ++rank) {
+    const auto is_alike = [&](const std::string& text) { return text.size() == count; };
+    const bool alike = std::ranges::all_of(mail_.gathered, is_alike);
+    for (size_t rank = 0; alike && rank < mail_.gathered.size(); ++rank) {
       std::ranges::copy(mail_.gathered[rank], static_cast<char*>(to) + rank * count);
     }
     barrier();
+    if (!alike) throw std::runtime_error("ranks gather different numbers of bytes");
   }
   bool barrier_within(double) override {
     barrier();
