@@ -166,7 +166,9 @@ function links(text,   result, target, anchor, begin, size, page) {
       anchor = substr(target, RSTART + 1)
       target = substr(target, 1, RSTART - 1)
     }
-    if (target !~ /^[a-z]+:/ && (target ~ /\.md$/ || (target == "" && anchor != ""))) {
+    if (from_root(target) == "examples/tutorial") {
+      target = "@ref " (has_tutorial ? "tutorial" : "index")
+    } else if (target !~ /^[a-z]+:/ && (target ~ /\.md$/ || (target == "" && anchor != ""))) {
       page = page_id(target == "" ? path : from_root(target))
       if (page == "readme" && anchor == "") page = "index"
       target = "@ref " page (anchor == "" ? "" : "_" anchor)
