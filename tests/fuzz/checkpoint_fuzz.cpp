@@ -2,6 +2,7 @@
 
 #include <linnet/linnet.h>
 
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -36,7 +37,8 @@ void run(Bytes input) {
   Model model(rng);
   nn::AdamW optimizer(model.parameters(), {});
   examples::Checkpoint::Position at;
-  examples::Checkpoint checkpoint(folder.path(), model, optimizer, at, {});
+  nn::ZeroRedundancyOptimizer whole(examples::one_rank(), optimizer);
+  examples::Checkpoint checkpoint(folder.path(), model, whole, at, {});
   const std::string before = everything(model, optimizer);
   const MemoryUse use;
   try {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linnet/linnet.h>
 
+#include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/run_folder.h"
 #include "support/tasks/text_model.h"
@@ -190,12 +191,14 @@ TEST_CASE("Checkpoint: the memory that loading takes") {
   const auto trained = [&](nn::Optimizer& optimizer) {
     backward(sum(model.fc(ones({1, 1024}))));
     optimizer.step();
-    Checkpoint(folder.path(), model, optimizer, at, {}).save();
+    nn::ZeroRedundancyOptimizer whole(one_rank(), optimizer);
+    Checkpoint(folder.path(), model, whole, at, {}).save();
   };
   const auto load = [&](nn::Optimizer& optimizer) {
     const auto path = folder / "checkpoint.safetensors";
+    nn::ZeroRedundancyOptimizer whole(one_rank(), optimizer);
     return check_memory(path, [&] {
-      Checkpoint(folder.path(), model, optimizer, at, {}).load();
+      Checkpoint(folder.path(), model, whole, at, {}).load();
       return at.step;
     });
   };
