@@ -218,7 +218,7 @@ struct Item {
 std::vector<Item> items_of(const Safetensors& content) {
   std::vector<Item> items;
   for (const auto& [name, tensor] : content.tensors) {
-    items.push_back({name, tensor.shape(), tensor.dtype(), [&tensor = tensor] { return tensor; }});
+    items.push_back({name, tensor.shape(), tensor.dtype(), [from = &tensor] { return *from; }});
   }
   for (const auto& [name, deferred] : content.deferred) {
     if (content.tensors.contains(name)) {

@@ -142,14 +142,15 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 }  // namespace
 
 TEST_CASE("ZeroRedundancyOptimizer: any number of ranks has the bits and the checkpoint of the optimizer alone") {
-  for (const auto& [name, make] : optimizers()) {
-    CAPTURE(name);
+  for (const auto& named : optimizers()) {
+    CAPTURE(named.first);
+    const auto& make = named.second;
     const TemporaryFolder folder;
     const std::vector<Tensor> expected = train_alone(make, folder);
     for (const int ranks : {1, 2, 3, 4, 16}) {
       CAPTURE(ranks);
       std::vector<std::vector<Tensor>> weights(static_cast<size_t>(ranks));
-      run_ranks(ranks, [&, &make = make](ProcessGroup& group) {
+      run_ranks(ranks, [&](ProcessGroup& group) {
         Training training(group, make, folder / "6");
         training.run(6);
         training.checkpoint.save(group);
@@ -162,13 +163,14 @@ TEST_CASE("ZeroRedundancyOptimizer: any number of ranks has the bits and the che
 }
 
 TEST_CASE("ZeroRedundancyOptimizer: a run goes on with another number of ranks, and alone, to the same bits") {
-  for (const auto& [name, make] : optimizers()) {
-    CAPTURE(name);
+  for (const auto& named : optimizers()) {
+    CAPTURE(named.first);
+    const auto& make = named.second;
     const TemporaryFolder folder;
     const std::vector<Tensor> expected = train_alone(make, folder);
     for (const int first : {1, 2, 4}) {
       CAPTURE(first);
-      run_ranks(first, [&, &make = make](ProcessGroup& group) {
+      run_ranks(first, [&](ProcessGroup& group) {
         Training training(group, make, folder / "3");
         training.run(3);
         training.checkpoint.save(group);
@@ -176,7 +178,7 @@ TEST_CASE("ZeroRedundancyOptimizer: a run goes on with another number of ranks, 
       CHECK(read_bytes(folder / "3") == read_bytes(folder / "3-alone"));
       for (const int second : {1, 2, 4}) {
         CAPTURE(second);
-        run_ranks(second, [&, &make = make](ProcessGroup& group) {
+        run_ranks(second, [&](ProcessGroup& group) {
           Training training(group, make, folder / "3", 99);  // other weights
           training.run(1);                                   // and moments that the checkpoint replaces
           training.checkpoint.load();
