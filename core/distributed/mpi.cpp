@@ -271,11 +271,11 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
   if (!is_needed(library)) return nullptr;
   static Session* const session = new Session(library);
   auto transport = std::make_unique<MpiTransport>(*session);
-  // An MPI that the launcher is not of takes each process for one that was started alone.
+  // Under the launcher of another MPI, each process believes that it was started alone.
   if (transport->size() == 1 && launched_processes() > 1) {
     throw IoError(
-        fmt::format("a launcher of MPI started {} processes, but {} sees one alone, since it is of {} and the "
-                    "launcher is not; start with the mpirun of {}, or build linnet with the launcher's MPI",
+        fmt::format("a launcher of MPI started {} processes, but {} sees only one, since it belongs to {} and the "
+                    "launcher to another MPI; start with the mpirun of {}, or build linnet with the launcher's MPI",
                     launched_processes(), LINNET_MPI_NAME, kImplementation, kImplementation));
   }
   return transport;

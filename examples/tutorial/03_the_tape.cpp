@@ -68,7 +68,7 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 //
 // ## Four rules
 //
-// - Gradients **add up** over losses. One loss can be walked once, unless with `{.retain = true}` (`retain_graph`).
+// - Gradients **add up** over losses. Backward runs once for a loss, unless `{.retain = true}` (`retain_graph`).
 // - Under `NoGrad` nothing is recorded: evaluation is cheaper there, and parameters can be edited.
 // - Most backwards are made of ops and can be recorded themselves. Fused ops have a first derivative alone.
 // - A saved tensor must not be edited before backward. linnet notices it and throws.
