@@ -13,7 +13,9 @@
 namespace linnet {
 
 namespace detail {
+class Messages;
 class Transport;
+struct GpuMessages;
 }  // namespace detail
 
 /// Options of an all_reduce.
@@ -24,7 +26,8 @@ struct AllReduceOptions {
 };
 
 /// A collective operation under way, like PyTorch's Work. Messages make progress only while a member runs, since MPI
-/// has no thread of its own for them. Every Work must come to its end before its group ends.
+/// has no thread of its own for them. Those of NCCL run on the GPU by themselves. Every Work must come to its end
+/// before its group ends.
 class Work {
  public:
   /// What an operation does: its messages, step by step.
@@ -40,7 +43,7 @@ class Work {
 
   /// Goes on as far as is possible without waiting, and returns whether the operation has ended.
   bool is_completed();
-  /// Waits for the end.
+  /// Waits for the end. Between GPUs it holds kernels that are launched later, and not the program.
   void wait();
 
  private:
@@ -56,8 +59,9 @@ class Work {
 ///     group.all_reduce(x);  // 6 everywhere, with 4 ranks
 ///     if (group.rank() == 0) std::cout << x << "\n";
 ///
-/// Tensors may be on the CPU or on a GPU. Those on a GPU travel by way of the CPU. Where a launcher started several
-/// ranks on a host, each uses the GPU of its number among them, or of that place in CUDA_VISIBLE_DEVICES.
+/// Tensors may be on the CPU or on a GPU. Where a launcher started several ranks on a host, each uses the GPU of its
+/// number among them, or of that place in CUDA_VISIBLE_DEVICES. Tensors go from GPU to GPU by NCCL, whose library is
+/// loaded when they first do. Where it is missing, or ranks share a GPU, they go by way of the CPU.
 ///
 /// MPI is initialised with MPI_THREAD_FUNNELED unless the program did so before, and finalised at the end of the
 /// program if it was initialised here. A group that ends by an exception leaves MPI as it is: the launcher then ends
@@ -83,7 +87,7 @@ class ProcessGroup {
   bool barrier_within(double seconds);
   /// Copies tensors of rank `source`, such as a model's parameters, into those of the others.
   ///
-  /// Shapes: the same on all ranks; dtypes too.
+  /// Shapes: the same on all ranks; dtypes and devices too.
   /// Throws: IndexError for a rank that does not exist; ValueError for a tensor of 2 GiB or more.
   void broadcast(const std::vector<Tensor>& tensors, int source = 0, Where where = {});
   /// The texts of all ranks, in their order.
@@ -92,7 +96,7 @@ class ProcessGroup {
   /// So a sum of 8 parts has the same bits for 1, 2, 4 and 8 ranks if each rank adds its own parts in this tree. Each
   /// rank sends 2 (R − 1) / R of the bytes of `x`, the least that is possible.
   ///
-  /// Shapes: the same on all ranks.
+  /// Shapes: the same on all ranks; dtypes and devices too.
   /// Throws: ValueError for a number of ranks that is no power of two, and for 2 GiB or more; DTypeError, with
   /// `any_order`, for dtypes other than float32 and float64.
   void all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
@@ -101,6 +105,8 @@ class ProcessGroup {
   /// Throws: as all_reduce; ValueError for a tensor that is not contiguous.
   Work start_all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
 
+  /// How tensors go from GPU to GPU: the version of NCCL, or why they go by way of the CPU. All ranks must call it.
+  std::string describe_gpu_messages();
   /// The bytes that this rank has sent in the trees of all_reduce.
   int64_t bytes_sent() const { return *bytes_sent_; }
   /// Ends all ranks at once, this one with `code`.
@@ -108,8 +114,12 @@ class ProcessGroup {
 
  private:
   void read_size();
+  /// Messages between memories of the device; null for a GPU whose tensors go by way of the CPU.
+  detail::Messages* messages_of(Device device);
+  const detail::GpuMessages& gpu_messages();
 
-  std::unique_ptr<detail::Transport> transport_;  ///< null for one process
+  std::unique_ptr<detail::Transport> transport_;       ///< null for one process
+  std::unique_ptr<detail::GpuMessages> gpu_messages_;  ///< null until they are needed
   std::shared_ptr<int64_t> bytes_sent_ = std::make_shared<int64_t>(0);
   int rank_ = 0, world_size_ = 1;
   int tag_ = 0;     ///< of the next all_reduce

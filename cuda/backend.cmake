@@ -87,7 +87,10 @@ if(LINNET_HAS_CUDA)
   set_source_files_properties(
     ${PROJECT_SOURCE_DIR}/cuda/matmul/blas_library.cu PROPERTIES COMPILE_DEFINITIONS
     "LINNET_CUBLAS_NAME=\"libcublas.so.${CUDAToolkit_VERSION_MAJOR}\";LINNET_CUBLAS_PATH=\"${CUDA_cublas_LIBRARY}\"")
-  target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda>)
+  target_sources(linnet PRIVATE $<TARGET_OBJECTS:linnet_cuda> ${PROJECT_SOURCE_DIR}/cuda/distributed/nccl.cpp)
+  list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE toolkit_headers)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/cuda/distributed/nccl.cpp PROPERTIES
+                              COMPILE_OPTIONS "${toolkit_headers}" COMPILE_DEFINITIONS "LINNET_NCCL_NAME=\"libnccl.so.2\"")
   # With CUDA objects linnet needs architectures too, and it was created before they were known. CMake generates no
   # Makefiles without them.
   set_target_properties(linnet PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")

@@ -94,7 +94,8 @@ class Requests {
   Tensor send(size_t rank, size_t index) {
     const Listed& listed = lists_[rank][index];
     const auto source = static_cast<int>(rank);
-    Tensor tensor = source == group_.rank() ? own_.at(listed.name) : Tensor::empty(listed.sizes, listed.dtype);
+    Tensor tensor =
+        source == group_.rank() ? own_.at(listed.name).to(Device::cpu) : Tensor::empty(listed.sizes, listed.dtype);
     group_.broadcast({tensor}, source);
     return tensor;
   }

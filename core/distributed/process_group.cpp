@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -28,6 +29,22 @@ int64_t message_bytes(const Tensor& x) {
       fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
 }
 
+/// A single message.
+class Message : public Work::Steps {
+ public:
+  explicit Message(std::function<Work()> begin) : begin_(std::move(begin)) {}
+
+  bool advance(bool wait) override {
+    if (begin_) work_ = std::exchange(begin_, nullptr)();
+    if (wait) work_.wait();
+    return work_.is_completed();
+  }
+
+ private:
+  std::function<Work()> begin_;
+  Work work_;
+};
+
 /// A sum of a tensor on a GPU, made in a copy on the CPU.
 class SumByCopy : public Work::Steps {
  public:
@@ -47,6 +64,12 @@ class SumByCopy : public Work::Steps {
 };
 
 }  // namespace
+
+Work detail::Messages::start(std::unique_ptr<Work::Steps> steps) {
+  Work work(std::move(steps));
+  work.is_completed();  // begins
+  return work;
+}
 
 bool Work::is_completed() {
   if (steps_ && steps_->advance(false)) steps_ = nullptr;
@@ -76,7 +99,22 @@ void ProcessGroup::read_size() {
 }
 
 ProcessGroup::~ProcessGroup() {
-  if (transport_ && std::uncaught_exceptions() > exceptions_) transport_->fail();
+  if (!transport_ || std::uncaught_exceptions() <= exceptions_) return;
+  transport_->fail();
+  if (gpu_messages_ && gpu_messages_->messages) gpu_messages_->messages->fail();
+}
+
+const detail::GpuMessages& ProcessGroup::gpu_messages() {
+  if (!gpu_messages_) gpu_messages_ = std::make_unique<detail::GpuMessages>(detail::gpu_messages(*this));
+  return *gpu_messages_;
+}
+
+detail::Messages* ProcessGroup::messages_of(Device device) {
+  return device == Device::cpu ? transport_.get() : gpu_messages().messages.get();
+}
+
+std::string ProcessGroup::describe_gpu_messages() {
+  return transport_ ? gpu_messages().description : "a single process sends none";
 }
 
 void ProcessGroup::barrier() {
@@ -94,9 +132,17 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
   for (Tensor tensor : tensors) {
     const int64_t bytes = message_bytes(tensor);
     if (!transport_) continue;
-    // The tensor itself, where that is contiguous and on the CPU.
-    const Tensor message = tensor.detach().to(Device::cpu).contiguous();
-    transport_->broadcast(detail::view(message).data, bytes, source);
+    detail::Messages* const direct = messages_of(tensor.device());
+    Tensor message = tensor.detach();
+    if (direct == nullptr)
+      message = rank_ == source ? message.to(Device::cpu) : Tensor::empty(tensor.shape(), tensor.dtype());
+    message = message.contiguous();  // the tensor itself, where that is contiguous
+    detail::Messages& way = direct != nullptr ? *direct : *transport_;
+    const auto begin = [&way, message, bytes, source]() -> Work {
+      way.broadcast(detail::view(message).data, bytes, source);
+      return {};
+    };
+    way.start(std::make_unique<Message>(begin)).wait();
     if (rank_ == source) continue;
     if (detail::view(message).data == detail::view(tensor).data) {
       detail::bump_version(tensor);
@@ -137,15 +183,19 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
                     world_size_));
   }
   if (!transport_ || x.numel() == 0) return {};
-  if (x.device() != Device::cpu) {
+  detail::Messages* const messages = messages_of(x.device());
+  if (messages == nullptr) {
     const Tensor copy = x.detach().to(Device::cpu);
     Work sum = start_all_reduce(copy, options, where);
     return Work(std::make_unique<SumByCopy>(x.detach(), copy, std::move(sum)));
   }
   detail::bump_version(x);
-  if (options.any_order) return transport_->sum(detail::view(x).data, x.numel(), x.dtype());
+  if (options.any_order) {
+    const auto begin = [messages, x] { return messages->sum(detail::view(x).data, x.numel(), x.dtype()); };
+    return messages->start(std::make_unique<Message>(begin));
+  }
   const int tag = std::exchange(tag_, (tag_ + 1) % kTags);
-  return Work(std::make_unique<TreeSum>(*transport_, x, tag, bytes_sent_));
+  return messages->start(std::make_unique<TreeSum>(*messages, x, tag, bytes_sent_));
 }
 
 void ProcessGroup::all_reduce(Tensor x, const AllReduceOptions& options, Where where) {

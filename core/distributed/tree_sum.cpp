@@ -9,11 +9,12 @@
 
 namespace linnet {
 
-TreeSum::TreeSum(detail::Transport& transport, const Tensor& x, int tag, std::shared_ptr<int64_t> sent)
-    : transport_(transport),
+TreeSum::TreeSum(detail::Messages& messages, const Tensor& x, int tag, std::shared_ptr<int64_t> sent)
+    : messages_(messages),
       x_(x.detach().view({x.numel()})),
+      received_(Tensor::empty({(x.numel() + 1) / 2}, x.dtype(), x.device())),
       tag_(tag),
-      levels_(std::countr_zero(static_cast<unsigned>(transport.size()))),
+      levels_(std::countr_zero(static_cast<unsigned>(messages.size()))),
       sent_(std::move(sent)),
       parts_{{0, x.numel()}} {}
 
@@ -31,21 +32,17 @@ bool TreeSum::advance(bool wait) {
 std::pair<TreeSum::Part, TreeSum::Part> TreeSum::halves() const {
   const auto [begin, count] = parts_[static_cast<size_t>(bit())];
   const Part lower{begin, count / 2}, upper{begin + count / 2, count - count / 2};
-  const bool has_upper = (transport_.rank() >> bit() & 1) != 0;
+  const bool has_upper = (messages_.rank() >> bit() & 1) != 0;
   return has_upper ? std::pair{upper, lower} : std::pair{lower, upper};
 }
 
 void TreeSum::begin_step() {
   const auto [own, others] = halves();
   const Tensor sent = elements(x_, is_halving() ? others : own);
-  if (is_halving()) {
-    received_ = Tensor::empty({own.count}, x_.dtype());
-  } else {
-    received_ = elements(x_, others);
-  }
+  const Tensor received = is_halving() ? elements(received_, {0, own.count}) : elements(x_, others);
   const int64_t size = size_of(x_.dtype()), sent_bytes = sent.numel() * size;
-  exchange_ = transport_.exchange(transport_.rank() ^ 1 << bit(), tag_, detail::view(sent).data, sent_bytes,
-                                  detail::view(received_).data, received_.numel() * size);
+  exchange_ = messages_.exchange(messages_.rank() ^ 1 << bit(), tag_, detail::view(sent).data, sent_bytes,
+                                 detail::view(received).data, received.numel() * size);
   *sent_ += sent_bytes;
   is_under_way_ = true;
 }
@@ -57,7 +54,6 @@ void TreeSum::end_step() {
     backend(sum).binary(Binary::add, detail::view(sum), detail::view(sum), detail::view(received_));
     parts_.push_back(own);
   }
-  received_ = {};
   is_under_way_ = false;
   ++step_;
 }

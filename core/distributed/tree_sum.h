@@ -20,7 +20,7 @@ namespace linnet {
 class [[gnu::visibility("hidden")]] TreeSum : public Work::Steps {
  public:
   /// `x` is contiguous. `sent` counts the bytes that are sent. Exchanges begin with the first `advance`.
-  TreeSum(detail::Transport& transport, const Tensor& x, int tag, std::shared_ptr<int64_t> sent);
+  TreeSum(detail::Messages& messages, const Tensor& x, int tag, std::shared_ptr<int64_t> sent);
 
   bool advance(bool wait) override;
 
@@ -40,8 +40,9 @@ class [[gnu::visibility("hidden")]] TreeSum : public Work::Steps {
   void end_step();
   Tensor elements(const Tensor& of, Part part) const { return of.narrow(0, part.begin, part.count); }
 
-  detail::Transport& transport_;
-  Tensor x_, received_;
+  detail::Messages& messages_;
+  Tensor x_;
+  Tensor received_;  ///< of the first half. Messages between GPUs may not have reached it until this is destroyed.
   int tag_, levels_;
   std::shared_ptr<int64_t> sent_;
   int step_ = 0;

@@ -134,6 +134,8 @@ const Gpu& gpu() {
   return *instance;
 }
 
+thread_local cudaStream_t stream_of_scope = nullptr;  ///< null without a StreamScope
+
 }  // namespace
 
 void open_device() { gpu(); }
@@ -143,7 +145,10 @@ bool is_checking() {
   return checking;
 }
 
-cudaStream_t stream() { return gpu().stream; }
+cudaStream_t stream() { return stream_of_scope != nullptr ? stream_of_scope : gpu().stream; }
+
+StreamScope::StreamScope(cudaStream_t stream) { stream_of_scope = stream; }
+StreamScope::~StreamScope() { stream_of_scope = nullptr; }
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;

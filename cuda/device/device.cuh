@@ -7,9 +7,10 @@
 #include <linnet/core/dtype.h>
 
 /// The GPU that linnet uses, and the stream of all work on tensors. The GPU is device 0 of those that
-/// CUDA_VISIBLE_DEVICES names. One stream keeps kernels, copies and reuse of memory in the order of the calls. Only
-/// batches cross to the GPU in a second stream, which the first one waits for (transfer.cu). A program that uses CUDA
-/// itself must keep device 0 current in threads that call linnet.
+/// CUDA_VISIBLE_DEVICES names. One stream keeps kernels, copies and reuse of memory in the order of the calls. Two
+/// things have streams of their own, which the first one waits for: batches that cross to the GPU (transfer.cu), and
+/// messages to other ranks (distributed/nccl.cpp). A program that uses CUDA itself must keep device 0 current in
+/// threads that call linnet.
 
 namespace linnet::cuda {
 
@@ -17,7 +18,18 @@ namespace linnet::cuda {
 /// may go on without it, and a later call tries again.
 void open_device();
 
+/// Where kernels of this thread go.
 cudaStream_t stream();
+
+/// While one exists, kernels of this thread go into another stream. Memory that dies meanwhile is not safe, since it
+/// is reused in the order of the common stream.
+class StreamScope {
+ public:
+  explicit StreamScope(cudaStream_t stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+};
 
 /// Throws DeviceError unless `status` is cudaSuccess, and MemoryError for cudaErrorMemoryAllocation; see with_room().
 /// `what` says what was tried: "copy to the GPU".
