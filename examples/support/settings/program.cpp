@@ -355,6 +355,9 @@ void apply_machine_settings(const Settings& settings) {
                     settings.precision));
   }
   set_precision(*precision, device_of(settings));
+  if (settings.device == "cuda" && ranks().world_size() > 1) {
+    fmt::print("from GPU to GPU: {}\n", ranks().describe_gpu_messages());
+  }
 }
 
 }  // namespace linnet::examples

@@ -27,6 +27,7 @@ cudaError_t error_told(const char* function = __builtin_FUNCTION());
 
 /// Streams by the order in which they were made.
 constexpr int kKernels = 0, kCopies = 1;
+int streams_made();
 
 /// While one lives, the stream does its work as late as possible: when something waits for it.
 class Late {

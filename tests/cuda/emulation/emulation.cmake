@@ -25,11 +25,12 @@ foreach(source IN LISTS emulated_sources)
 endforeach()
 
 # As on a GPU, products and sums are fused. The sanitizers find what a GPU faults at, and indices beyond a tile.
-add_library(linnet_cuda_emulated OBJECT EXCLUDE_FROM_ALL ${rewritten_sources})
+add_library(linnet_cuda_emulated OBJECT EXCLUDE_FROM_ALL ${rewritten_sources}
+                                                         ${PROJECT_SOURCE_DIR}/cuda/distributed/nccl.cpp)
 linnet_compile_settings(linnet_cuda_emulated)
 target_include_directories(linnet_cuda_emulated PRIVATE ${CMAKE_CURRENT_LIST_DIR} ${emulation_dir} ${include_dir})
 target_include_directories(linnet_cuda_emulated SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_compile_definitions(linnet_cuda_emulated PRIVATE LINNET_CUBLAS_NAME="" LINNET_CUBLAS_PATH="")  # see blas.cpp
+target_compile_definitions(linnet_cuda_emulated PRIVATE LINNET_CUBLAS_NAME="" LINNET_CUBLAS_PATH="" LINNET_NCCL_NAME="")  # see blas.cpp
 target_compile_options(linnet_cuda_emulated PRIVATE
   -include emulation.h -O2 -march=native -ffp-contract=fast -fno-math-errno
   -fsanitize=alignment,bounds -fno-sanitize-recover=all -Wno-unknown-pragmas)  # nvcc's own

@@ -84,6 +84,11 @@ Late::~Late() {
   stream_->is_late = false;
 }
 
+int streams_made() {
+  const Lock lock(mutex);
+  return static_cast<int>(streams.size());
+}
+
 size_t work_left(int stream) { return streams.at(static_cast<size_t>(stream))->queue.size(); }
 
 Impatient::Impatient(int stream) { impatience_of(stream) = true; }
@@ -102,6 +107,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   *stream = streams.emplace_back(new CUstream_st);
   return cudaSuccess;
 }
+
+/// The stream keeps its place among the others, and events that were recorded in it.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream->captures) return report(cudaErrorStreamCaptureUnsupported);
@@ -126,6 +134,17 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->stream = stream;
   event->reached = std::make_shared<bool>(false);
   submit(stream, [reached = event->reached] { *reached = true; });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Lock lock(mutex);
+  return !event->reached || *event->reached ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Lock lock(mutex);
+  delete event;
   return cudaSuccess;
 }
 

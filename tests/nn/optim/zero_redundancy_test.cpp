@@ -19,6 +19,7 @@
 
 #include "tests/support/file_calls.h"
 #include "tests/support/files.h"
+#include "tests/support/gpu.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/thread_ranks.h"
 
@@ -32,7 +33,7 @@ namespace {
 
 /// Layers of different sizes, of which one is frozen, one trains in some steps only, and one never.
 struct Layers : nn::Module {
-  explicit Layers(Generator& rng) : Module(rng) { frozen.freeze(); }
+  Layers(Generator& rng, Device device) : Module(rng, DType::float32, device) { frozen.freeze(); }
   nn::Linear frozen{*this, "frozen", 6, 9};
   nn::Linear fc1{*this, "fc1", 9, 7};
   nn::Linear fc2{*this, "fc2", 7, 3};
@@ -76,15 +77,21 @@ const std::vector<std::pair<std::string, Make>>& optimizers() {
 
 /// A rank in training. All ranks compute the gradients of all data, so that any number of them can be tried.
 struct Training {
-  Training(ProcessGroup& group, const Make& make, const std::filesystem::path& path, uint64_t seed = 3)
-      : rng(seed), optimizer(make(model.parameters())), divided(group, *optimizer), checkpoint(path) {
+  Training(ProcessGroup& group, const Make& make, const std::filesystem::path& path, uint64_t seed = 3,
+           Device device = Device::cpu)
+      : rng(seed),
+        model(rng, device),
+        optimizer(make(model.parameters())),
+        divided(group, *optimizer),
+        checkpoint(path) {
     checkpoint.add("model", model).add("optimizer", divided).add("step", step);
   }
 
   void backward() {
     Generator draws(static_cast<uint64_t>(100 + step));
     const Tensor x = randn({8, 6}, draws), targets = randint(0, 3, {8}, draws);
-    linnet::backward(cross_entropy(model(x, step % 2 == 1), targets));
+    const Device device = model.device();
+    linnet::backward(cross_entropy(model(x.to(device), step % 2 == 1), targets.to(device)));
   }
   /// As the trainers: a rate for each step, and gradients clipped by their norm.
   void run(int64_t steps) {
@@ -103,7 +110,7 @@ struct Training {
   }
 
   Generator rng;
-  Layers model{rng};
+  Layers model;
   std::unique_ptr<nn::Optimizer> optimizer;
   nn::ZeroRedundancyOptimizer divided;
   int64_t step = 0;
@@ -160,6 +167,26 @@ TEST_CASE("ZeroRedundancyOptimizer: any number of ranks has the bits and the che
       CHECK(read_bytes(folder / "6") == read_bytes(folder / "6-alone"));
     }
   }
+}
+
+TEST_CASE("gpu: ZeroRedundancyOptimizer: ranks with GPUs have the bits and the checkpoint of one") {
+  if (!test::has_gpu("ZeroRedundancyOptimizer on the GPU")) return;
+  const auto& make = optimizers()[3].second;
+  const TemporaryFolder folder;
+  std::vector<Tensor> expected;
+  for (const int ranks : {1, 2}) {
+    CAPTURE(ranks);
+    run_ranks(ranks, [&](ProcessGroup& group) {
+      Training training(group, make, folder / std::to_string(ranks), 3, Device::cuda);
+      training.run(3);
+      training.checkpoint.save(group);
+      if (ranks == 1) expected = training.weights();
+      const std::vector<Tensor> weights = training.weights();
+      for (size_t i = 0; i < weights.size(); ++i)
+        REQUIRE(same_bits(weights[i].to(Device::cpu), expected[i].to(Device::cpu)));
+    });
+  }
+  CHECK(read_bytes(folder / "1") == read_bytes(folder / "2"));
 }
 
 TEST_CASE("ZeroRedundancyOptimizer: a run goes on with another number of ranks, and alone, to the same bits") {
