@@ -37,7 +37,7 @@ double milliseconds_of(const std::function<void()>& body) {
 }
 
 void print(const ProcessGroup& group, const std::string& row) {
-  if (group.rank() == 0) std::cout << row << std::endl;
+  if (group.rank() == 0) std::cout << row << '\n' << std::flush;
 }
 
 /// A table of the time of an all_reduce by its size.
@@ -136,8 +136,8 @@ void run(const std::vector<std::string>& arguments) {
     return time_sums(group);
   }
   if (arguments.size() < 8) throw ValueError("arguments: LAYERS HEADS WIDTH CONTEXT BATCH STEPS THREADS KIB...");
-  std::vector<int64_t> numbers;
-  for (const std::string& argument : arguments) numbers.push_back(std::stoll(argument));
+  std::vector<int64_t> numbers(arguments.size());
+  std::ranges::transform(arguments, numbers.begin(), [](const std::string& text) { return std::stoll(text); });
   set_num_threads(static_cast<int>(numbers[6]));
   Trained model(group,
                 {.vocabulary = kVocabulary,
