@@ -3,8 +3,10 @@
 #include <cstring>
 #include <initializer_list>
 #include <type_traits>
+#include <utility>
 
 #include <linnet/core/device/kernel_names.h>
+#include <linnet/core/device/profiled_call.h>
 #include <linnet/core/error.h>
 
 /// A table of kernels that time the kernels of the real table. No op and no kernel knows of it.
@@ -96,20 +98,8 @@ struct Timed<kDevice, kKernel, kName> {
     KernelCall entry;
     entry.kernel = kName.text;
     (describe(entry, arguments), ...);
-    if (const Call* outermost = Call::outermost()) {
-      entry.op = outermost->name();
-      entry.backward = std::strcmp(outermost->prefix(), "") != 0;
-    }
-    struct Stopwatch {
-      KernelCall& entry;
-      explicit Stopwatch(KernelCall& entry_) : entry(entry_) { entry.begin_ms = active_profile->elapsed_ms(); }
-      ~Stopwatch() {
-        entry.ms = active_profile->elapsed_ms() - entry.begin_ms;
-        active_profile->add(std::move(entry));
-      }
-    };
     wait_for(kDevice);  // for kernels that were called before the profile
-    const Stopwatch stopwatch(entry);
+    const detail::ProfiledCall timed(std::move(entry));
     const Backend& real = detail::untimed_backend(kDevice);
     if constexpr (std::is_void_v<Result>) {
       (real.*kKernel)(arguments...);
@@ -194,6 +184,21 @@ Backend make_timed_backend() {
 
 Profile::Profile() : begin_(std::chrono::steady_clock::now()), outer_(active_profile) { active_profile = this; }
 Profile::~Profile() { active_profile = outer_; }
+
+detail::ProfiledCall::ProfiledCall(KernelCall call) : profile_(active_profile), call_(std::move(call)) {
+  if (profile_ == nullptr) return;
+  if (const Call* outermost = Call::outermost()) {
+    if (call_.op.empty()) call_.op = outermost->name();
+    call_.backward = std::strcmp(outermost->prefix(), "") != 0;
+  }
+  call_.begin_ms = profile_->elapsed_ms();
+}
+
+detail::ProfiledCall::~ProfiledCall() {
+  if (profile_ == nullptr) return;
+  call_.ms = profile_->elapsed_ms() - call_.begin_ms;
+  profile_->add(std::move(call_));
+}
 
 double Profile::elapsed_ms() const {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <linnet/core/device/profiled_call.h>
 #include <linnet/core/distributed/transport.h>
 #include <linnet/core/error.h>
 
@@ -146,12 +147,22 @@ class Session {
   bool is_own_ = false, has_failed_ = false;
 };
 
+/// For a profile, a call of one of MPI's functions. In a backward, a network may work beside the processor meanwhile;
+/// after it, the processor waits.
+KernelCall call_of(const char* function) {
+  KernelCall call;
+  call.op = "messages";
+  call.kernel = function;
+  return call;
+}
+
 /// Requests of MPI under way.
 class Requests : public Work::Steps {
  public:
   explicit Requests(const Mpi& mpi) : mpi_(mpi) {}
   bool advance(bool wait) override {
     int is_done = 1;
+    const detail::ProfiledCall timed(call_of(wait ? "MPI_Waitall" : "MPI_Testall"));
     if (wait) {
       mpi_.check(mpi_.waitall(count, requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
     } else {
@@ -191,6 +202,7 @@ class MpiTransport : public detail::Transport {
 
   Work exchange(int partner, int tag, const void* sent, int64_t sent_bytes, void* received,
                 int64_t received_bytes) override {
+    const detail::ProfiledCall timed(call_of("MPI_Isend"));
     auto both = std::make_unique<Requests>(mpi_);
     const auto next = [&] { return &both->requests[both->count++]; };
     mpi_.check(mpi_.irecv(received, static_cast<int>(received_bytes), mpi_.byte, partner, tag, comm_, next()),
@@ -199,6 +211,7 @@ class MpiTransport : public detail::Transport {
     return Work(std::move(both));
   }
   Work sum(void* data, int64_t count, DType dtype) override {
+    const detail::ProfiledCall timed(call_of("MPI_Iallreduce"));
     auto one = std::make_unique<Requests>(mpi_);
     MPI_Datatype const type = dtype == DType::float32 ? mpi_.float32 : mpi_.float64;
     mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), type, mpi_.sum, comm_,
@@ -207,6 +220,7 @@ class MpiTransport : public detail::Transport {
     return Work(std::move(one));
   }
   void broadcast(void* data, int64_t bytes, int source) override {
+    const detail::ProfiledCall timed(call_of("MPI_Bcast"));
     mpi_.check(mpi_.bcast(data, static_cast<int>(bytes), mpi_.byte, source, comm_), "MPI_Bcast");
   }
   void all_gather(const void* from, void* to, int64_t bytes) override {

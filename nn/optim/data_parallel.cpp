@@ -123,8 +123,9 @@ void DataParallel::make_buckets(int64_t bytes) {
     slot->offset = std::exchange(sizes.back(), sizes.back() + slot->parameter.numel());
     ++buckets_.back().slots;
   }
-  for (size_t i = 0; i < buckets_.size(); ++i)
-    buckets_[i].sum = Tensor::empty({sizes[i]}, dtypes[i], model_.device());
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (buckets_[i].slots > 1) buckets_[i].sum = Tensor::empty({sizes[i]}, dtypes[i], model_.device());
+  }
 }
 
 void DataParallel::begin() {
@@ -191,11 +192,16 @@ void DataParallel::take(Slot& slot, int64_t shard, bool is_last) {
 
 void DataParallel::send(Slot& slot) {
   Bucket& bucket = buckets_[slot.bucket];
-  Tensor place = bucket.sum.narrow(0, slot.offset, slot.parameter.numel());
-  if (slot.sum.defined()) {
-    place.copy_(slot.sum.reshape(place.shape()));
+  const Tensor& parameter = slot.parameter;
+  if (bucket.slots == 1) {  // the gradient stays where it is
+    bucket.sum = slot.sum.defined() ? slot.sum : zeros(parameter.shape(), parameter.dtype(), parameter.device());
   } else {
-    place.fill_(0);
+    Tensor place = bucket.sum.narrow(0, slot.offset, parameter.numel());
+    if (slot.sum.defined()) {
+      place.copy_(slot.sum.reshape(place.shape()));
+    } else {
+      place.fill_(0);
+    }
   }
   slot.sum = {};
   --bucket.missing;
@@ -224,8 +230,10 @@ double DataParallel::finish(const Tensor& loss) {
     if (buckets_.empty()) {
       slot.parameter.set_grad(std::exchange(slot.sum, {}));
     } else {
-      const Tensor place = buckets_[slot.bucket].sum.narrow(0, slot.offset, slot.parameter.numel());
-      slot.parameter.set_grad(place.view(slot.parameter.shape()));
+      Bucket& bucket = buckets_[slot.bucket];
+      const int64_t count = slot.parameter.numel();
+      const Tensor sum = bucket.slots == 1 ? std::exchange(bucket.sum, {}) : bucket.sum.narrow(0, slot.offset, count);
+      slot.parameter.set_grad(sum.view(slot.parameter.shape()));
     }
   }
   return values[0];

@@ -64,8 +64,8 @@ class DataParallel {
 
   /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of
   /// this rank. Leaves in grad() of all parameters the mean over all shards and micro-batches of all ranks, and
-  /// returns the mean loss. Gradients go to other ranks while the last backward is still under way. They are views of
-  /// one memory, which the next call uses again.
+  /// returns the mean loss. Gradients go to other ranks while the last backward is still under way. Those that go
+  /// together are views of one memory, which the next call uses again.
   ///
   /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
   /// of times from the model's generator; what `loss` throws.
@@ -98,7 +98,7 @@ class DataParallel {
     bool is_complete = false;
     bool has_grad = false;  ///< of any shard of this rank
   };
-  /// Parameters whose gradients go to other ranks together. They are views of `sum`.
+  /// Parameters whose gradients go to other ranks together, as views of `sum`. The gradient of a single one is `sum`.
   struct Bucket {
     Tensor sum;
     int64_t slots = 0, missing = 0;

@@ -37,6 +37,11 @@ void write_results(const std::filesystem::path& folder, const Results& r) {
                       {"peak_bytes", r.peak_bytes}};
   if (r.accuracy) json["accuracy"] = *r.accuracy;
   for (const auto& [name, value] : r.measures) json["measures"][name] = value;
+  if (r.processes > 1) {
+    json["processes"] = {{"count", r.processes},
+                         {"waited_ms_per_step", r.waited_ms_per_step},
+                         {"sent_bytes_per_step", r.sent_bytes_per_step}};
+  }
   replace_file(results_in(folder), json.dump(2) + "\n");
 }
 

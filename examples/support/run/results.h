@@ -19,6 +19,9 @@ struct Results {
   double ms_per_step = 0;
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
+  int processes = 1;               ///< that trained together; of several, rank 0's:
+  double waited_ms_per_step = 0;   ///< for others, after the last gradient was computed; mean
+  double sent_bytes_per_step = 0;  ///< in sums of gradients
 };
 
 /// The measures in the JSON of an evaluation, by their names. Null is NaN.

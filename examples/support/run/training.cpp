@@ -145,6 +145,7 @@ class Run {
   TrainingResult result_;
   std::vector<double> step_times_;  // milliseconds of the steps since begin()
   double seconds_ = 0;              // over all steps of the run
+  int64_t sent_before_ = ranks().bytes_sent();
 };
 
 Run::Run(Task& task, const Settings& settings)
@@ -265,6 +266,7 @@ TrainingResult Run::finish() {
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
   const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
   result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
+  result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
   result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());
@@ -297,7 +299,10 @@ Results TrainingResult::results() const {
           .measures = full.measures,
           .ms_per_step = ms_per_step,
           .parameters = parameters,
-          .peak_bytes = peak_bytes};
+          .peak_bytes = peak_bytes,
+          .processes = ranks().world_size(),
+          .waited_ms_per_step = waited_ms_per_step,
+          .sent_bytes_per_step = sent_bytes_per_step};
 }
 
 int64_t total_steps(const Settings& s, const Task& task) {

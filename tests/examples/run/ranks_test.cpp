@@ -81,7 +81,7 @@ void check_same(const fs::path& run, const fs::path& expected) {
   CHECK(results_in(run) == results_in(expected));
   const auto figures = [](const fs::path& folder) {
     nlohmann::json results = nlohmann::json::parse(read_bytes(folder / "results.json"));
-    for (const char* const name : {"ms_per_step", "peak_bytes"}) results.erase(name);
+    for (const char* const name : {"ms_per_step", "peak_bytes", "processes"}) results.erase(name);
     return results;
   };
   CHECK(figures(run) == figures(expected));
@@ -148,6 +148,26 @@ TEST_CASE("ranks: every program is the same to the bit") {
       check_same(every / out, every / (program + "1"));
     }
   }
+}
+
+TEST_CASE("ranks: a profile has the time in MPI, and results.json what a step waits for and sends") {
+  const Workshop shop;
+  const Ended ended =
+      run_ranks(2, "train_shakespeare", sharded(shop, "out") + Arguments{"--steps", "20", "--profile"});
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  CHECK(read_bytes(shop / "out/profile.txt").find("messages") != std::string::npos);
+  const std::string trace = read_bytes(shop / "out/trace.json");
+  CHECK(trace.find("MPI_Isend") != std::string::npos);
+  CHECK(trace.find("MPI_Waitall") != std::string::npos);
+  const auto results = nlohmann::json::parse(read_bytes(shop / "out/results.json"));
+  const nlohmann::json processes = results.at("processes");
+  CHECK(processes.at("count") == 2);
+  CHECK(processes.at("waited_ms_per_step").get<double>() > 0);
+  // 2 (R - 1) / R of the parameters, and some bytes for the loss and what has a gradient.
+  const double sent = processes.at("sent_bytes_per_step"), least = 4 * results.at("parameters").get<double>();
+  CHECK(sent >= least);
+  CHECK(sent < least + 1000);
 }
 
 TEST_CASE(

@@ -194,6 +194,30 @@ TEST_CASE("DataParallel: gradients are on their way before the last backward end
   });
 }
 
+TEST_CASE("DataParallel: a gradient that fills a bucket is summed where it lies") {
+  run_ranks(2, [](ProcessGroup& group) {
+    const auto bytes = [&] {  // of both ranks, which are threads of this process
+      group.barrier();
+      const int64_t live = memory_stats().live;
+      group.barrier();
+      return live;
+    };
+    Generator rng(3);
+    Model model(rng);
+    const int64_t before = bytes();
+    nn::DataParallel parallel(group, model, {.shards = 2, .bucket_bytes = 1});
+    REQUIRE(bytes() == before);
+    const Data data = data_of(0);
+    const int64_t with_data = bytes();
+    parallel.backward([&](const nn::Shard& shard) {
+      return cross_entropy(model(shard.of(data.inputs), true), shard.of(data.targets));
+    });
+    REQUIRE(bytes() > with_data);
+    for (Tensor parameter : model.parameters()) parameter.set_grad({});
+    REQUIRE(bytes() < with_data + 512);  // zeros for the parameters that have no gradient
+  });
+}
+
 TEST_CASE("DataParallel: bad shards, gradients that are there already, and ranks that differ are told") {
   Generator rng(3);
   Model model(rng);

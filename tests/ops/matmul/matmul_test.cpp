@@ -90,8 +90,9 @@ TEST_CASE("matmul agrees with plain sums in every layout and size class") {
                                 {17, 49, 129},     // ragged in every direction
                                 {300, 97, 150},    // panels that tasks share, a sum in two parts
                                 {100, 300, 900},   // wide, and in two parts
-                                {300, 600, 500},   // each task packs its own panels
-                                {770, 1100, 250},  // but many share as large a factor, in two pieces of columns
+                                {100, 600, 500},   // each task packs its own panels
+                                {300, 600, 500},   // but many share as large a factor
+                                {770, 1100, 250},  // or in two pieces of columns
                                 {770, 300, 900},   // or in two parts of the sum
                                 {65, 66, 1700},
                                 {2, 3, 20000},
@@ -139,6 +140,7 @@ TEST_CASE("matmul has the same bits for any number of threads") {
                                 {65, 128, 768},
                                 {33, 1000, 90},
                                 {8, 500, 600},
+                                {300, 600, 500},
                                 {770, 1100, 250}}) {
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
     test::check_threads_change_no_bit([&] { return std::vector<Tensor>{matmul(a, b)}; });
