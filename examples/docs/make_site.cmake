@@ -96,7 +96,7 @@ linnet, leave out its lines with `support/`, `check` and `write_png`, and compil
 The exercises have @ref solutions." ${chapters})
   linnet_branch(solutions "Solutions" "The solutions to the tutorial's exercises, chapter by chapter." ${solutions})
 endif()
-string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"\"/>\n"
+string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"Each header, room by room. The search finds names by the beginning of each word.\"/>\n"
                        "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
 if(EXISTS ${docs}/papers.md)
   string(APPEND BRANCHES "    <tab type=\"user\" url=\"@ref papers\" title=\"Papers\"/>\n")

@@ -39,7 +39,8 @@ void causal_tiles(Generator& rng) {
   fmt::print("1. {} of 16 tiles are computed\n", tiles);
 }
 
-// 2. e^1000 is infinite, and infinity by infinity is no number (NaN). Around 1 nothing changes but rounding: m is
+// 2. e^1000 is infinite, and infinity divided by infinity is not a number (NaN). Around 1 nothing changes but
+// rounding: m is
 //    there for the range of numbers alone.
 
 void without_maximum() {
