@@ -130,7 +130,8 @@ TEST_CASE("tutorial: page.awk makes text of comments, and code of all other line
   CHECK(
       page.out ==
       "# 1. A chapter\n\nText with $x$.\n\n```cpp\nint x;\n\nint y;  // code\n```\n\nMore.\n\n```cpp\nint main() {\n"
-      "  // code\n}\n```\n\nThe program prints:\n\n```text\n1\n2\n```\n\nThe end.\n\n[Solutions](solutions/01_chapter.md)\n");
+      "  // code\n}\n```\n\nThe program prints:\n\n```text\n1\n2\n```\n\nThe "
+      "end.\n\n[Solutions](solutions/01_chapter.md)\n");
   fs::remove(output);
   const Ended without = run_program("/usr/bin/awk", arguments);
   CHECK(without.code == 1);
