@@ -71,8 +71,9 @@ void show_causal(Generator& rng) {
   };
   const Tensor small = tensor({1, -1, 2, 0, 1}, DType::float64), large = tensor({-800, 0, 0, 0, 80}, DType::float64);
   check((prefix_pool(small, x) - stable(small)).abs().max().item() < 1e-14, "both forms agree for small scores");
-  fmt::print("first output with scores of -800 … 80: {} by cumsum, {} by attention_pool; it should be {}\n",
-             to_string(prefix_pool(large, x)[0]), to_string(stable(large)[0]), to_string(x[0]));
+  fmt::print("the first output with scores of -800 … 80\n  by cumsum          {}\n  by attention_pool  {}\n",
+             to_string(prefix_pool(large, x)[0]), to_string(stable(large)[0]));
+  fmt::print("  it should be       {}\n", to_string(x[0]));
   check(allclose(stable(large)[0], x[0]), "attention_pool is stable");
 }
 

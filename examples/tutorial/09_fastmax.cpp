@@ -73,7 +73,8 @@ Tensor factorised(const Tensor& q, const Tensor& k, const Tensor& v) {
 //
 // The first form takes $4 N^2 D$ operations, the second $4 N M (D + 1)$: it wins once $N > M (D+1)/D$, about $D^2$.
 // $x_a x_b$ and $x_b x_a$ are the same, so linnet keeps one of them with twice the weight, $M = (D+1)(D+2)/2$, and
-// wins at half of that. Short texts are better off with the first form; `fastmax` chooses by N and D.
+// wins at half of that. Short texts are better off with the first form; `fastmax` chooses by N and D. Operations are
+// not all: this program writes its features to memory and reads them again, so that it may win later in the picture.
 
 /// The least time, since other programs may disturb some.
 double milliseconds(const std::function<void()>& work) { return examples::measure(work, 0).least_ms; }
