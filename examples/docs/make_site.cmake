@@ -89,7 +89,7 @@ if(chapters)
     "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run.
 
 `cmake --build build --target tutorial` compiles and runs them all, from `examples/tutorial/`. To try one with an installed
-linnet, leave out its lines with `support/`, `check` and `write_png`, and compile it with
+linnet, leave out what it takes from `support/` and `tutorial/` (checks, times, pictures, data), and compile it with
 
     g++ -std=c++20 mine.cpp -o mine $(pkg-config --cflags --libs linnet) -lfmt
 
