@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-ENTRY = re.compile(r"""^  \['(?P<key>.+)_\d+',(?P<rest>\[(?P<quote>['"])(?P<name>.*?)(?P=quote),.*\])\],?$""")
+ENTRY = re.compile(r"""^  \['[^']+',(?P<rest>\[(?P<quote>['"])(?P<name>.*?)(?P=quote),.*\])\],?$""")
 WORD = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?=[A-Za-z0-9]{3})")  # where one of three letters begins
 
 
