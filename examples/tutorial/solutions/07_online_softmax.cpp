@@ -51,7 +51,7 @@ void without_maximum() {
   check(isnan(naive(large)).all().item<bool>() && difference < 1e-15, "only large scores need the maximum");
 }
 
-// 3. With the larger maximum m of both, each half's z and a are multiplied with e^(m_half − m), and then added. The
+// 3. With the larger maximum m of both, each half's z and a are multiplied by e^(m_half − m), and then added. The
 //    order does not matter but for rounding, so halves can be computed at the same time, and merged as they come.
 
 struct Part {
