@@ -1,7 +1,7 @@
 # Doxygen's filter for linnet's headers, whose comments are written to be read where they stand. A header becomes a
-# page ("group") with the comment at its head as its text; "Throws: …" becomes a section; a "// ---- Title ----" heads
-# the members after it; an indented example becomes code. A comment is that of all functions down to the next empty
-# line or comment, so each gets it.
+# page ("group") with the comment at its head as its text, or a line about its classes; "Throws: …" becomes a section; a
+# "// ---- Title ----" heads the members after it; an indented example becomes code. A comment is that of all functions
+# down to the next empty line or comment, so each gets it.
 #
 #   awk -v root=/path/of/the/project -f headers.awk /path/of/the/project/core/tensor.h
 
@@ -22,9 +22,9 @@ END {
     if (is_for_the_compiler(declaration_at(i))) {
       i = last_of_declaration(declaration_at(i))
     } else if (text == "#pragma once" && !head) {
-      print "/// \\header{" group "," path ",room_" room "}"
+      print "/// \\header{" group "," path ",room_" room "} " abbreviated(brief())
     } else if (i == head) {
-      print "/// \\header{" group "," path ",room_" room "} " substr(text, 5)
+      print "/// \\header{" group "," path ",room_" room "} " abbreviated(substr(text, 5))
     } else if (text ~ /^namespace linnet.*\{$/) {
       print text
       print "/// \\members_of{" group "}"
@@ -58,6 +58,43 @@ function head_comment(   i, begin) {
     }
   }
   return 0
+}
+
+# The line about a header without such a comment: the first sentence of its class or of its first function, or the names
+# of its classes.
+function brief(   i, at, name, names, count, first, only) {
+  for (i = 1; i <= NR; i = at + 1) {
+    at = declaration_at(i)
+    if (at == i || line[i] !~ /^\/\/\//) continue
+    if (!first) first = i
+    name = declared_at(at)
+    if (line[at] !~ /^(class|struct) / || name ~ /(Config|Options|Inputs|State)$/) continue
+    names = names (count++ ? ", " : "") name
+    if (line[at] ~ /^class /) only = i
+  }
+  if (count > 1) return names "."
+  return first ? sentence_at(only ? only : first) : ""
+}
+
+# The name that a line of code declares.
+function declared_at(at,   name) {
+  name = line[at]
+  if (sub(/^(class|struct) (\[\[.*\]\] )?/, "", name)) sub(/[^A-Za-z0-9].*$/, "", name)
+  else sub(/\(.*$/, "", name) && sub(/^.* /, "", name)
+  return name
+}
+
+# The first sentence of the comment that begins at a line, behind the name where it begins with a formula.
+function sentence_at(at,   text) {
+  for (; line[at] ~ /^\/\/\/ /; ++at) text = text (text == "" ? "" : " ") substr(line[at], 5)
+  if (match(text, /[.:]( [A-Z]|$)/)) text = substr(text, 1, RSTART - 1)
+  return (text ~ /^[a-z]/ ? declared_at(declaration_at(at)) ": " : "") text "."
+}
+
+# A text in which the dot of "al." ends no sentence.
+function abbreviated(text) {
+  gsub(/ al\. /, " al.\\ ", text)
+  return text
 }
 
 # Functions that exist so that the compiler refuses a mistake with a message.

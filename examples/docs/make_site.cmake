@@ -89,14 +89,14 @@ if(chapters)
     "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run.
 
 `cmake --build build --target tutorial` compiles and runs them all, from `examples/tutorial/`. To try one with an installed
-linnet, leave out its lines with `support/`, `check` and `write_png`, and compile it with
+linnet, leave out what it takes from `support/` and `tutorial/` (checks, times, pictures, data), and compile it with
 
     g++ -std=c++20 mine.cpp -o mine $(pkg-config --cflags --libs linnet) -lfmt
 
 The exercises have @ref solutions." ${chapters})
   linnet_branch(solutions "Solutions" "The solutions to the tutorial's exercises, chapter by chapter." ${solutions})
 endif()
-string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"\"/>\n"
+string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"Each header, room by room. The search finds names by the beginning of each word.\"/>\n"
                        "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
 if(EXISTS ${docs}/papers.md)
   string(APPEND BRANCHES "    <tab type=\"user\" url=\"@ref papers\" title=\"Papers\"/>\n")

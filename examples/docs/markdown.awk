@@ -124,8 +124,8 @@ function page_of(header) {
 
 # One line, of which what stands in backticks is left as it is, but for the name of a header, which becomes a link.
 function inline(text,   result, before, rest, ticks, close_at, code, name) {
-  # **`bold code`**, whose stars Doxygen would leave
-  while (match(text, /\*\*`[^`*]+`\*\*/)) {
+  # **`bold code`** and **(1) Bold**, whose stars Doxygen would leave
+  while (match(text, /\*\*[`(][^*]+\*\*/)) {
     text = substr(text, 1, RSTART - 1) "<b>" substr(text, RSTART + 2, RLENGTH - 4) "</b>" substr(text, RSTART + RLENGTH)
   }
   result = ""

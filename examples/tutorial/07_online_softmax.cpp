@@ -22,7 +22,7 @@ using examples::check;
 // keys has a larger maximum $m'$, then $z$ and $a$ times $e^{m - m'}$ are what they would be with $m'$ from the
 // beginning. At the end the output is $a / z$.
 
-constexpr int64_t kTile = 64;
+constexpr int64_t kTile = 64;  // N is a multiple of it here
 
 struct Output {
   Tensor o, l;  // [N, D]; [N, 1], log of the sum of exp(scores), by which backward finds the weights again
@@ -49,13 +49,13 @@ Output tiled_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 // ## Backward, tile by tile
 //
-// With $G = \partial L/\partial O$, exercise 3 of chapter 6 found
+// With $G = \partial L/\partial O$, exercise 3 of chapter 6 finds
 //
 // $$\frac{\partial L}{\partial V} = P^\top G, \qquad \frac{\partial L}{\partial s_{ij}} = p_{ij}\,(G_i v_j - G_i
 // o_i)$$
 //
-// with products of vectors in the brackets. The sum over a row of $P$ is hidden in $G_i o_i$, so a tile needs no
-// other tile. Its weights are found again as $p_{ij} = e^{s_{ij} - l_i}$, with the $l_i = m_i + \log z_i$ that
+// where $G_i v_j$ and $G_i o_i$ are products of vectors. The sum over a row of $P$ is in $G_i o_i$, so a tile needs
+// no other tile. Its weights are found again as $p_{ij} = e^{s_{ij} - l_i}$, with the $l_i = m_i + \log z_i$ that
 // forward kept. So backward computes the scores a second time: it trades operations for memory.
 
 struct Gradients {

@@ -1,8 +1,8 @@
 // # 8. Fastformer, equation by equation
 //
 // Softmax attention compares every token with every other: N² scores. Fastformer (Wu et al. 2021) lets every token
-// speak to a *summary* of all tokens instead. A summary costs N operations, so the time grows with N alone. This
-// chapter computes the paper's equations 3 to 6 line by line, for one head of $D$ numbers.
+// meet a *summary* of all tokens instead. A summary is one sum over the tokens, so the time is proportional to N, not
+// to N². This chapter computes the paper's equations 3 to 6 line by line, for one head of $D$ numbers.
 
 #include <fmt/core.h>
 
@@ -31,12 +31,12 @@ Tensor additive_weights(const Tensor& x, const Tensor& w) {
 //
 // $$\alpha_i = \mathrm{softmax}_i(w_q^\top q_i/\sqrt{D}), \qquad q = \sum_i \alpha_i q_i$$
 //
-// is the *global query*, a summary of all queries (eqs. 3 and 4). It meets each key in a product by elements, written
-// $\circ$, which makes $p_i = q \circ k_i$. These are summed in the same way (eqs. 5 and 6) to the *global key*:
+// is the *global query*, a summary of all queries (eqs. 3 and 4). Its elementwise product with each key, written
+// $\circ$, is $p_i = q \circ k_i$. These are summed in the same way (eqs. 5 and 6) to the *global key*:
 //
 // $$\beta_i = \mathrm{softmax}_i(w_k^\top p_i/\sqrt{D}), \qquad k = \sum_i \beta_i p_i$$
 //
-// The global key meets each value, $u_i = k \circ v_i$. A linear layer follows, and the queries are added to its
+// Each value is multiplied by it, $u_i = k \circ v_i$. A linear layer follows, and the queries are added to its
 // result. So each token gets something of its own ($v_i$ and $q_i$) and something of all ($k$, which has $q$ in it).
 
 Tensor fastformer(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k) {
@@ -55,9 +55,9 @@ Tensor fastformer(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
 //
 // $$q^{(i)} = \frac{\sum_{j \le i} e^{s_j} q_j}{\sum_{j \le i} e^{s_j}}$$
 //
-// With `cumsum` this is one line, but $e^{s_j}$ overflows for large scores, and no single maximum helps: if a late
-// score is much larger than the early ones, these all become 0, and early tokens divide 0 by 0. linnet's kernel keeps
-// a running maximum instead, exactly as chapter 7 does.
+// With `cumsum` this is one line, but $e^{s_j}$ overflows for large scores, and to subtract the largest of all scores
+// does not help: if a late score is much larger than the early ones, their exponentials become 0, and early tokens
+// divide 0 by 0. linnet's kernel keeps a running maximum instead, as chapter 7 does.
 
 Tensor prefix_pool(const Tensor& scores, const Tensor& x) {  // [N], [N, D]
   const Tensor e = exp(scores - scores.max()).unsqueeze(1);
@@ -71,8 +71,9 @@ void show_causal(Generator& rng) {
   };
   const Tensor small = tensor({1, -1, 2, 0, 1}, DType::float64), large = tensor({-800, 0, 0, 0, 80}, DType::float64);
   check((prefix_pool(small, x) - stable(small)).abs().max().item() < 1e-14, "both forms agree for small scores");
-  fmt::print("first output with scores of -800 … 80: {} by cumsum, {} by attention_pool; it should be {}\n",
-             to_string(prefix_pool(large, x)[0]), to_string(stable(large)[0]), to_string(x[0]));
+  fmt::print("the first output with scores of -800 … 80\n  by cumsum          {}\n  by attention_pool  {}\n",
+             to_string(prefix_pool(large, x)[0]), to_string(stable(large)[0]));
+  fmt::print("  it should be       {}\n", to_string(x[0]));
   check(allclose(stable(large)[0], x[0]), "attention_pool is stable");
 }
 

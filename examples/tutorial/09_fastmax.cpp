@@ -1,8 +1,8 @@
 // # 9. Fastmax: why it is linear
 //
 // Fastformer gave up weights for pairs of tokens. Fastmax (Gerami et al. 2024) keeps a weight for each pair of query
-// and key, and still takes time that grows with N alone. The idea is to replace $e^s$ in softmax by a polynomial, and
-// then to exchange the order of two sums.
+// and key, and still takes time proportional to N. The idea is to replace $e^s$ in softmax by a polynomial, and then
+// to exchange the order of two sums.
 
 #include <fmt/core.h>
 
@@ -29,7 +29,7 @@ using examples::check;
 
 Tensor standardised(const Tensor& x) {
   const Tensor centred = x - x.mean(1, true);                     // eq. 5
-  return centred * rsqrt(centred.square().mean(1, true) + 1e-5);  // eq. 6
+  return centred * rsqrt(centred.square().mean(1, true) + 1e-5);  // eq. 6; 1e-5 is for vectors of equal numbers
 }
 
 /// As it is written: N² weights.
@@ -52,8 +52,8 @@ Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
 // $$\sum_j f(s_{ij})\,v_j^\top = \phi_q(\hat q_i)^\top S, \qquad S = \sum_j \phi_k(\hat k_j)\,v_j^\top$$
 //
 // $S$ is an $M \times D$ matrix that does not depend on $i$. It is computed once, in N steps, and used by all N
-// queries. For $e^s$ no such features exist that are finite: its series has all powers. A value that is 1 makes the
-// denominator by the same sums (eqs. 20 to 29).
+// queries. For $e^s$ no finite list of features does this: its series has all powers. The denominator is the same sum
+// with 1 as the value, so that values get one more column, of ones (eqs. 20 to 29).
 
 /// [N, D] → [N, 1 + D + D²]; `half` divides the products by 2.
 Tensor features(const Tensor& x, bool half) {
@@ -73,7 +73,8 @@ Tensor factorised(const Tensor& q, const Tensor& k, const Tensor& v) {
 //
 // The first form takes $4 N^2 D$ operations, the second $4 N M (D + 1)$: it wins once $N > M (D+1)/D$, about $D^2$.
 // $x_a x_b$ and $x_b x_a$ are the same, so linnet keeps one of them with twice the weight, $M = (D+1)(D+2)/2$, and
-// wins at half of that. Short texts are better off with the first form; `fastmax` chooses by N and D.
+// wins at half of that. Short texts are better off with the first form; `fastmax` chooses by N and D. Operations are
+// not all: this program writes its features to memory and reads them again, so that it may win later in the picture.
 
 /// The least time, since other programs may disturb some.
 double milliseconds(const std::function<void()>& work) { return examples::measure(work, 0).least_ms; }

@@ -15,8 +15,8 @@ using examples::check;
 
 // Forward, as in chapter 9. The values have one more column, of ones, for the denominator $g$.
 
-Tensor features(const Tensor& x, double a2) {  // [N, D] → [N, 1 + D + D²]
-  return concat({ones({x.size(0), 1}, x.dtype()), x, a2 * (x.unsqueeze(2) * x.unsqueeze(1)).reshape({x.size(0), -1})},
+Tensor features(const Tensor& x, double c) {  // [N, D] → [N, 1 + D + D²]
+  return concat({ones({x.size(0), 1}, x.dtype()), x, c * (x.unsqueeze(2) * x.unsqueeze(1)).reshape({x.size(0), -1})},
                 1);
 }
 Tensor with_one(const Tensor& v) { return concat({v, ones({v.size(0), 1}, v.dtype())}, 1); }
@@ -34,33 +34,34 @@ Kept forward(const Tensor& q, const Tensor& k, const Tensor& v) {
 // ## Step 1: the quotient
 //
 // $o_i = F_i / g_i$, and $G_i = \partial L/\partial o_i$ is given. The derivatives are $1/g$ and $-F/g^2 = -o/g$, so
-// $F_i$ gets $G_i/g_i$, and $g_i$ gets $-G_i \cdot o_i/g_i$. Both together are a vector $u_i$ of $D + 1$ numbers.
+// the gradient of $F_i$ is $G_i/g_i$, and that of $g_i$ is $-G_i \cdot o_i/g_i$: together a vector $u_i$ of $D + 1$
+// numbers.
 //
 // ## Step 2: two products
 //
 // $[F_i, g_i] = S^\top \phi_q(\hat q_i)$ with $S = \sum_n \phi_k(\hat k_n)\,\tilde v_n^\top$ and
 // $\tilde v_n = [v_n, 1]$. Both are products, whose gradients chapter 2 derived. With
-// $R = \sum_i \phi_q(\hat q_i)\,u_i^\top$, which is $\partial L/\partial S$, $\phi_q(\hat q_i)$ gets $S u_i$,
-// $\phi_k(\hat k_n)$ gets $R \tilde v_n$, and $\tilde v_n$ gets $R^\top \phi_k(\hat k_n)$. $R$ is to the queries what
-// $S$ is to the keys: a sum over N tokens. Time is linear again.
+// $R = \sum_i \phi_q(\hat q_i)\,u_i^\top$, which is $\partial L/\partial S$, the gradients of $\phi_q(\hat q_i)$,
+// $\phi_k(\hat k_n)$ and $\tilde v_n$ are $S u_i$, $R \tilde v_n$ and $R^\top \phi_k(\hat k_n)$. $R$ is to the
+// queries what $S$ is to the keys: a sum over N tokens. Time is linear again.
 //
 // ## Step 3: the features
 //
 // The features are 1, $x_a$ and $c\,x_a x_b$. With the gradient $w_a$ of the second part and $W_{ab}$ of the third,
-// $x_a$ gets $w_a$, and from each product that it is in, $c\,(W_{ab} x_b + W_{ba} x_b)$: $w + c\,(W + W^\top)\,x$.
+// that of $x_a$ is $w_a + c \sum_b (W_{ab} + W_{ba})\,x_b$, or $w + c\,(W + W^\top)\,x$ for all of them.
 
-Tensor features_backward(const Tensor& x, const Tensor& gradient, double a2) {
+Tensor features_backward(const Tensor& x, const Tensor& gradient, double c) {
   const int64_t n = x.size(0), d = x.size(1);
   const Tensor w = gradient.narrow(1, 1 + d, d * d).reshape({n, d, d});
-  return gradient.narrow(1, 1, d) + a2 * matmul(w + w.transpose(1, 2), x.unsqueeze(2)).squeeze(2);
+  return gradient.narrow(1, 1, d) + c * matmul(w + w.transpose(1, 2), x.unsqueeze(2)).squeeze(2);
 }
 
 struct Gradients {
   Tensor q, k, v;
 };
 
-Gradients backward_by_hand(const Kept& kept, const Tensor& g) {
-  const Tensor f = g / kept.g, u = concat({f, -(f * kept.o).sum(1, true)}, 1);  // step 1
+Gradients backward_by_hand(const Kept& kept, const Tensor& grad_o) {
+  const Tensor f = grad_o / kept.g, u = concat({f, -(f * kept.o).sum(1, true)}, 1);  // step 1
   const Tensor phi_q = features(kept.q, 0.5), phi_k = features(kept.k, 1), v = with_one(kept.v);
   const Tensor s = matmul(phi_k.t(), v), r = matmul(phi_q.t(), u);  // step 2
   return {features_backward(kept.q, matmul(u, s.t()), 0.5),         // step 3
@@ -69,7 +70,7 @@ Gradients backward_by_hand(const Kept& kept, const Tensor& g) {
 
 // ## Against the tape
 //
-// The same numbers must come from the tape, through the N×N form, and from differences (`gradcheck`).
+// The tape must find the same numbers through the N×N form. `gradcheck` compares the tape with differences.
 
 Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor s = matmul(q, k.t()), f = 1 + s + s.square() / 2;
@@ -86,11 +87,11 @@ double megabytes_kept(int64_t n, Generator& rng, bool by_tape) {
 int main() {
   Generator rng(1);
   const auto leaf = [&] { return randn({40, 6}, rng, DType::float64).set_requires_grad(); };
-  const Tensor q = leaf(), k = leaf(), v = leaf(), g = randn({40, 6}, rng, DType::float64);
-  backward(quadratic(q, k, v), {.grad = g});
+  const Tensor q = leaf(), k = leaf(), v = leaf(), grad_o = randn({40, 6}, rng, DType::float64);
+  backward(quadratic(q, k, v), {.grad = grad_o});
   {
     NoGrad no_grad;
-    const Gradients by_hand = backward_by_hand(forward(q, k, v), g);
+    const Gradients by_hand = backward_by_hand(forward(q, k, v), grad_o);
     const Tensor differences = concat({by_hand.q - q.grad(), by_hand.k - k.grad(), by_hand.v - v.grad()}, 0);
     check(differences.abs().max().item() < 1e-12, "the gradients by hand are the tape's");
     fmt::print("the gradients by hand are the tape's, to 1e-12\n");

@@ -2,7 +2,7 @@
 //
 // A GPU has thousands of small processors. A *kernel* is a function that many threads run, each with its own numbers
 // `threadIdx` and `blockIdx`. The threads of a *block* share a small fast memory. This chapter reads a kernel for
-// matrix products, and plays its threads on the CPU, one after the other, so that it can be followed anywhere.
+// matrix products, and simulates its threads on the CPU, one after the other, so that it can be followed anywhere.
 
 #include <fmt/core.h>
 
@@ -39,10 +39,11 @@ using examples::check;
 //
 // `__syncthreads` is a barrier: no thread goes on before all threads of its block are there.
 //
-// ## Played on the CPU
+// ## Simulated on the CPU
 //
-// What stands between two barriers may run in any order of the threads. So a block can be played by a loop over its
-// threads for each such part. A thread's registers must outlive the parts, and become arrays with a place per thread.
+// What stands between two barriers may run in any order of the threads. So a block can be simulated by a loop over
+// its threads for each such part. A thread's registers must outlive the parts, and become arrays with a place per
+// thread.
 
 constexpr int kTile = 16;
 
@@ -57,7 +58,7 @@ void each_thread(const Part& part) {
   }
 }
 
-void play_block(int block_x, int block_y, int n, const float* a, const float* b, float* c) {
+void run_block(int block_x, int block_y, int n, const float* a, const float* b, float* c) {
   float tile_a[kTile][kTile], tile_b[kTile][kTile];  // shared memory
   float sum[kTile][kTile] = {};                      // a register of each thread
   const auto col = [&](Thread t) { return block_x * kTile + t.x; };
@@ -95,9 +96,9 @@ int main() {
   Tensor c = zeros({n, n});
   float* numbers = c.mutable_data<float>().data();
   for (int y = 0; y < n / kTile; ++y) {
-    for (int x = 0; x < n / kTile; ++x) play_block(x, y, n, a.data<float>().data(), b.data<float>().data(), numbers);
+    for (int x = 0; x < n / kTile; ++x) run_block(x, y, n, a.data<float>().data(), b.data<float>().data(), numbers);
   }
-  check(allclose(c, matmul(a, b), 1e-4, 1e-4), "the played blocks compute the product");
+  check(allclose(c, matmul(a, b), 1e-4, 1e-4), "the simulated blocks compute the product");
   fmt::print("{} blocks of {} threads computed a·b\n", n / kTile * (n / kTile), kTile * kTile);
   fmt::print("a warp's load of b takes {} accesses, {} with x and y exchanged\n", accesses(n, false),
              accesses(n, true));
@@ -106,7 +107,7 @@ int main() {
     check(allclose(c, on_gpu, 1e-2, 1e-2), "linnet's kernel on the GPU computes the same product");
     fmt::print("linnet's own kernel on the GPU computed the same\n");
   } catch (const DeviceError&) {
-    fmt::print("There is no GPU here: the blocks were played on the CPU, and no kernel ran.\n");
+    fmt::print("There is no GPU here: the blocks were simulated on the CPU, and no kernel ran.\n");
   }
 }
 // <!-- output -->
@@ -115,6 +116,5 @@ int main() {
 // ## Exercises
 //
 // 1. How often is each number of $a$ loaded from memory with tiles, and how often without?
-// 2. Leave out the first barrier in the play: let each thread do both parts before the next thread begins. What
-//    happens?
+// 2. Leave out the first barrier: let each thread do both parts before the next thread begins. What happens?
 // 3. Sum 256 numbers with a block: in each step, half as many threads add the number that lies half as far away.

@@ -48,7 +48,7 @@ void check_snake(Generator& rng) {
 // ## An attention
 //
 // In *sigmoid attention* (Ramapuram et al. 2024) each weight is a sigmoid of its own score:
-// $o_i = \sum_j \sigma(s_{ij} - \log N)\,v_j$. With $N$ tokens that are seen, weights of small scores sum to about 1.
+// $o_i = \sum_j \sigma(s_{ij} - \log N)\,v_j$ with $N$ tokens that $i$ sees. At first the weights sum to about 1.
 //
 // A class derives from `nn::Attention` and overrides two functions: the sequence form, and the weights for pictures.
 // Linear layers are members that name their parent, so that their parameters become the model's; a tensor that is
@@ -67,10 +67,10 @@ class SigmoidAttention : public nn::Attention {
   Tensor weights(const Tensor& x, const Tensor& padding_mask) const {
     const int64_t n = x.size(1);
     const Tensor scores = matmul(heads(query_(x)), heads(key_(x)).transpose(2, 3)) / std::sqrt(double(head_dim()));
-    const Tensor seen = config().causal ? arange(1, n + 1).unsqueeze(1) : full({1}, n, DType::int64);
-    Tensor p = sigmoid(scores - log(seen.to(x.dtype())));
-    if (config().causal) p = tril(p);
-    return padding_mask.defined() ? where(padding_mask.reshape({-1, 1, 1, n}), p, 0) : p;
+    Tensor seen = ones({n, n}, DType::boolean);
+    if (config().causal) seen = tril(seen);
+    if (padding_mask.defined()) seen = logical_and(seen, padding_mask.reshape({-1, 1, 1, n}));
+    return where(seen, sigmoid(scores - log(seen.to(x.dtype()).sum(-1, true))), 0);  // the sum is each query's N
   }
   Tensor forward(const Tensor& x, const Tensor& padding_mask) const override {
     return out_(matmul(weights(x, padding_mask), heads(value_(x))).transpose(1, 2).reshape(x.shape()));
@@ -85,7 +85,7 @@ class SigmoidAttention : public nn::Attention {
       out_{*this, "out", config().width, config().width};
 };
 
-// Every model takes it by its maker. This one learns to repeat: tokens come twice, and the second half can be known.
+// A model takes the function that makes it. This one learns to repeat: the second half of a text is the first again.
 
 int main() {
   Generator rng(1);

@@ -3,7 +3,7 @@
 #   awk -v output=OUTPUT.txt -f page.awk NN_name.cpp > NN_name.md
 #
 # Comments whose lines begin in column 0 are text, and all other lines are code. The line "// <!-- output -->" becomes
-# the output.
+# the output. A chapter, which has an output, ends with a link to its solutions.
 
 function end_code() {
   if (in_code) print "```\n"
@@ -14,7 +14,7 @@ function end_code() {
 function print_output(   line, status) {
   print "The program prints:\n\n```text"
   while ((status = (getline line < output)) > 0) print line
-  print "```"
+  print "```\n"
   if (status < 0) {
     print "page.awk: cannot read " output > "/dev/stderr"
     exit 1
@@ -45,4 +45,8 @@ function print_output(   line, status) {
 
 END {
   end_code()
+  if (output == "") exit
+  name = FILENAME
+  gsub(/^.*\/|\.cpp$/, "", name)
+  print "\n[Solutions](solutions/" name ".md)"
 }

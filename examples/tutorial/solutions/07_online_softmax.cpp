@@ -39,7 +39,8 @@ void causal_tiles(Generator& rng) {
   fmt::print("1. {} of 16 tiles are computed\n", tiles);
 }
 
-// 2. e^1000 is infinite, and infinity by infinity is no number (NaN). Around 1 nothing changes but rounding: m is
+// 2. e^1000 is infinite, and infinity divided by infinity is not a number (NaN). Around 1 nothing changes but
+// rounding: m is
 //    there for the range of numbers alone.
 
 void without_maximum() {
@@ -50,7 +51,7 @@ void without_maximum() {
   check(isnan(naive(large)).all().item<bool>() && difference < 1e-15, "only large scores need the maximum");
 }
 
-// 3. With the larger maximum m of both, each half's z and a are multiplied with e^(m_half − m), and then added. The
+// 3. With the larger maximum m of both, each half's z and a are multiplied by e^(m_half − m), and then added. The
 //    order does not matter but for rounding, so halves can be computed at the same time, and merged as they come.
 
 struct Part {
