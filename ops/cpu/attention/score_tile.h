@@ -120,11 +120,11 @@ struct ScoreTile {
     for (int64_t j = first; j < end; ++j) {
 #pragma GCC unroll 8
       for (int l = 0; l < kVectors; ++l) {
-        value[l] = f(value[l], product::load<V>((*this)[j] + c + l * product::kLanes<T>));
+        value[l] = f(value[l], *reinterpret_cast<const V*>((*this)[j] + c + l * product::kLanes<T>));
       }
     }
 #pragma GCC unroll 8
-    for (int l = 0; l < kVectors; ++l) product::store<V>(out + c + l * product::kLanes<T>, value[l]);
+    for (int l = 0; l < kVectors; ++l) *reinterpret_cast<V*>(out + c + l * product::kLanes<T>) = value[l];
   }
 };
 

@@ -54,21 +54,6 @@ struct Vector {
 template <class T, int kCount>
 using VectorOf = typename Vector<T, kCount>::Type;
 
-/// A V, which may be such a vector, among T in memory. As an argument of a template it has lost its alignment in
-/// clang.
-template <class V, class T>
-struct InMemory {
-  using Type [[gnu::aligned(alignof(T)), gnu::may_alias]] = V;
-};
-template <class V, class T>
-[[gnu::always_inline]] inline V load(const T* from) {
-  return *reinterpret_cast<const typename InMemory<V, T>::Type*>(from);
-}
-template <class V, class T>
-[[gnu::always_inline]] inline void store(T* to, const V& v) {
-  *reinterpret_cast<typename InMemory<V, T>::Type*>(to) = v;
-}
-
 /// `base` from row r and column `column` on; a null base stays null.
 template <class T>
 Rows<const T> base_at(Rows<const T> base, int64_t r, int64_t column) {
@@ -117,7 +102,7 @@ template <int kR, int kC, class V, class T, class Row, class Prefetch>
     for (const int64_t end = depth - k > Prefetch::kInterval ? k + Prefetch::kInterval : depth; k < end; ++k) {
       V right[kC];
 #pragma GCC unroll 3
-      for (int l = 0; l < kC; ++l) right[l] = load<V>(x.b[k] + l * kCount);
+      for (int l = 0; l < kC; ++l) right[l] = *reinterpret_cast<const V*>(x.b[k] + l * kCount);
 #pragma GCC unroll 16
       for (int r = 0; r < kR; ++r) {
         const T left = x.a.data[r * row + k * x.a.column];
@@ -144,8 +129,8 @@ template <int kR, int kC, class V, class T, class Prefetch>
   for (int r = 0; r < kR; ++r) {
 #pragma GCC unroll 3
     for (int l = 0; l < kC; ++l) {
-      if (x.base.data != nullptr) sum[r][l] += load<V>(x.base[r] + l * kCount);
-      store<V>(x.c[r] + l * kCount, sum[r][l]);
+      if (x.base.data != nullptr) sum[r][l] += *reinterpret_cast<const V*>(x.base[r] + l * kCount);
+      *reinterpret_cast<V*>(x.c[r] + l * kCount) = sum[r][l];
     }
   }
 }

@@ -42,8 +42,8 @@ template <int kR, int kC, class V, class T>
 void multiply_tile(int64_t tokens, const RecurrenceOperands<T>& x, bool first) {
   constexpr int kLanes = sizeof(V) / sizeof(T);
   constexpr int kSums = kC > 1 ? 1 : std::min(kR, 4);  // independent accumulators
-  const auto in = [](const T* at, int c) { return product::load<V>(at + c * kLanes); };
-  const auto out = [](T* at, int c, const V& v) { product::store<V>(at + c * kLanes, v); };
+  const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kLanes); };
+  const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kLanes); };
   V state[kR][kC];
 #pragma GCC unroll 17
   for (int r = 0; r < kR; ++r) {
@@ -64,12 +64,12 @@ void multiply_tile(int64_t tokens, const RecurrenceOperands<T>& x, bool first) {
     for (int c = 0; c < kC; ++c) {
 #pragma GCC unroll 4
       for (int i = 1; i < kSums; ++i) sums[0][c] += sums[i][c];
-      out(x.out[n], c, sums[0][c]);
+      out(x.out[n], c) = sums[0][c];
     }
   }
 #pragma GCC unroll 17
   for (int r = 0; r < kR; ++r) {
-    for (int c = 0; c < kC; ++c) out(x.s[r], c, state[r][c]);
+    for (int c = 0; c < kC; ++c) out(x.s[r], c) = state[r][c];
   }
 }
 
