@@ -21,9 +21,9 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
     const T* x[kRows];
     for (int64_t r = 0; r < kRows; ++r) x[r] = row(first + std::min(r, count - 1));
     const Eight<T> mean =
-        inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d); });
+        inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return load<V>(x[r] + d); });
     Eight<T> variance = inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
-                          const V centred = at<V>(x[r] + d) - mean[r];
+                          const V centred = load<V>(x[r] + d) - mean[r];
                           return centred * centred;
                         });
     // Rounding leaves some of a large mean in the row: `rest` is the mean of what is left.
@@ -33,7 +33,7 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
     for (int64_t r = 0; r < kRows; ++r) any_large = any_large || is_large[r];
     if (any_large) {
       const Eight<T> left =
-          inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(x[r] + d) - mean[r]; });
+          inverse_width * sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return load<V>(x[r] + d) - mean[r]; });
       rest = is_large ? left : rest;
       variance = is_large ? variance - rest * rest : variance;
       variance = variance < 0 ? Eight<T>{} : variance;
@@ -46,8 +46,8 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
       inverse_std[first + r] = factor;
       T* out = y[first + r];
       const T centre = mean[r], left = rest[r];
-      for_each_vector<T>(width,
-                         [&]<class V>(int64_t d) { at<V>(out + d) = (at<V>(x[r] + d) - centre - left) * factor; });
+      for_each_vector<T>(
+          width, [&]<class V>(int64_t d) { store<V>(out + d, (load<V>(x[r] + d) - centre - left) * factor); });
     }
   }
 }
@@ -70,7 +70,7 @@ void standardise_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, cons
       const T* out = y[first + r];
       const T slope = slopes[r] * inverse_width, factor = inverse_std[first + r];
       row_sums::for_each_vector<T>(width, [&]<class V>(int64_t d) {
-        row_sums::at<V>(g + d) = (row_sums::at<V>(g + d) - row_sums::at<V>(out + d) * slope) * factor;
+        row_sums::store<V>(g + d, (row_sums::load<V>(g + d) - row_sums::load<V>(out + d) * slope) * factor);
       });
     }
   }

@@ -66,13 +66,18 @@ Eight<T> sum_rows(Width width, F f) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
+/// A vector among T in memory. As an argument of a template it has lost its alignment in clang.
 template <class V, class T>
-const V& at(const T* x) {
-  return *reinterpret_cast<const V*>(x);
+struct InMemory {
+  using Type [[gnu::aligned(alignof(T)), gnu::may_alias]] = V;
+};
+template <class V, class T>
+[[gnu::always_inline]] inline V load(const T* from) {
+  return *reinterpret_cast<const typename InMemory<V, T>::Type*>(from);
 }
 template <class V, class T>
-V& at(T* x) {
-  return *reinterpret_cast<V*>(x);
+[[gnu::always_inline]] inline void store(T* to, const V& v) {
+  *reinterpret_cast<typename InMemory<V, T>::Type*>(to) = v;
 }
 
 }  // namespace linnet::cpu::LINNET_ISA::row_sums
@@ -91,7 +96,7 @@ void dot_rows(int64_t rows, X x, Y y, T* out, Width width) {
       ys[r] = y(first + std::min(r, count - 1));
     }
     const Eight<T> sums =
-        sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(xs[r] + d) * at<V>(ys[r] + d); });
+        sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return load<V>(xs[r] + d) * load<V>(ys[r] + d); });
     for (int64_t r = 0; r < count; ++r) out[first + r] = sums[r];
   }
 }
@@ -103,7 +108,7 @@ bool all_finite(Rows<const T> x, int64_t rows, int64_t width) {
   Eight<T> zeros{};
   for (int64_t first = 0; first < rows; first += kRows) {
     const auto row = [&](int r) { return x[std::min(first + r, rows - 1)]; };
-    zeros += sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return at<V>(row(r) + d) * T{0}; });
+    zeros += sum_rows<T>(width, [&]<class V>(int r, int64_t d) { return load<V>(row(r) + d) * T{0}; });
   }
   bool all = true;
   for (int r = 0; r < kRows; ++r) all = all && zeros[r] == 0;

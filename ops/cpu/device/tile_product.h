@@ -46,7 +46,7 @@ template <class T>
 constexpr int kLanes = static_cast<int>(kVectorBytes / sizeof(T));
 
 /// A vector of `kCount` numbers, with no alignment beyond that of T. It is a member because clang forgets the
-/// alignment of an alias template.
+/// alignment of an alias template. As an argument of a template it loses it too, so templates take kCount.
 template <class T, int kCount>
 struct Vector {
   using Type [[gnu::vector_size(kCount * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
@@ -93,10 +93,10 @@ struct NoPrefetch {
 };
 
 /// Adds a·b to the sums of a tile, kR rows by kC vectors. `row` is the stride between rows of a.
-template <int kR, int kC, class V, class T, class Row, class Prefetch>
+template <int kR, int kC, int kCount, class T, class Row, class Prefetch>
 [[gnu::always_inline]] inline void add_products(int64_t depth, const TileOperands<T>& x, Row row, Prefetch prefetch,
-                                                V (&sum)[kR][kC]) {
-  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+                                                VectorOf<T, kCount> (&sum)[kR][kC]) {
+  using V = VectorOf<T, kCount>;
   for (int64_t k = 0; k < depth;) {
     prefetch.fetch();
     for (const int64_t end = depth - k > Prefetch::kInterval ? k + Prefetch::kInterval : depth; k < end; ++k) {
@@ -115,15 +115,15 @@ template <int kR, int kC, class V, class T, class Row, class Prefetch>
 
 /// A tile of c, kR rows by kC vectors. The base is added once, at the end: a long sum in several products then rounds
 /// like a blocked sum.
-template <int kR, int kC, class V, class T, class Prefetch>
+template <int kR, int kC, int kCount, class T, class Prefetch>
 [[gnu::always_inline]] inline void multiply(int64_t depth, const TileOperands<T>& x, Prefetch prefetch) {
-  constexpr int64_t kCount = sizeof(V) / sizeof(T);
+  using V = VectorOf<T, kCount>;
   V sum[kR][kC] = {};
   // With a constant stride the rows' addresses take no registers; 16 rows would need more than there are.
   if (x.a.row == 1) {
-    add_products<kR, kC, V>(depth, x, std::integral_constant<int64_t, 1>{}, prefetch, sum);
+    add_products<kR, kC, kCount>(depth, x, std::integral_constant<int64_t, 1>{}, prefetch, sum);
   } else {
-    add_products<kR, kC, V>(depth, x, x.a.row, prefetch, sum);
+    add_products<kR, kC, kCount>(depth, x, x.a.row, prefetch, sum);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kR; ++r) {
@@ -136,23 +136,23 @@ template <int kR, int kC, class V, class T, class Prefetch>
 }
 
 /// A tile of `rows` ≤ kR rows by kC vectors.
-template <int kR, int kC, class V, class T, class Prefetch = NoPrefetch>
+template <int kR, int kC, int kCount, class T, class Prefetch = NoPrefetch>
 [[gnu::always_inline]] inline void multiply_rows(int64_t rows, int64_t depth, const TileOperands<T>& x,
                                                  Prefetch prefetch = {}) {
   if (rows == kR) {
-    multiply<kR, kC, V>(depth, x, prefetch);
+    multiply<kR, kC, kCount>(depth, x, prefetch);
   } else if constexpr (kR > 1) {
-    multiply_rows<kR - 1, kC, V>(rows, depth, x, prefetch);
+    multiply_rows<kR - 1, kC, kCount>(rows, depth, x, prefetch);
   }
 }
 
 /// All rows of kC vectors of columns.
-template <int kC, class V, class T>
+template <int kC, int kCount, class T>
 void multiply_columns(int64_t rows, int64_t depth, const TileOperands<T>& x) {
   constexpr int kTileRows = kSums / kC;
   const EvenSplit split(rows, kTileRows);
   for (int64_t i = 0; i < split.count; ++i) {
-    multiply_rows<kTileRows, kC, V>(split.size(i), depth, x.from(split.begin(i), 0));
+    multiply_rows<kTileRows, kC, kCount>(split.size(i), depth, x.from(split.begin(i), 0));
   }
 }
 
@@ -160,7 +160,7 @@ void multiply_columns(int64_t rows, int64_t depth, const TileOperands<T>& x) {
 template <int kC, int kCount, class T>
 void multiply_all(int64_t rows, int64_t width, int64_t depth, TileOperands<T> x) {
   for (; width >= kC * kCount; width -= kC * kCount, x = x.from(0, kC * kCount)) {
-    multiply_columns<kC, VectorOf<T, kCount>>(rows, depth, x);
+    multiply_columns<kC, kCount>(rows, depth, x);
   }
   if (width == 0) return;
   if constexpr (kC > 1) {

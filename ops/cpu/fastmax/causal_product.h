@@ -38,12 +38,12 @@ struct RecurrenceOperands {
 };
 
 /// A tile of kR rows by kC vectors of S. The first tile of a column writes `out`; the others add to it.
-template <int kR, int kC, class V, class T>
+template <int kR, int kC, int kCount, class T>
 void multiply_tile(int64_t tokens, const RecurrenceOperands<T>& x, bool first) {
-  constexpr int kLanes = sizeof(V) / sizeof(T);
+  using V = product::VectorOf<T, kCount>;
   constexpr int kSums = kC > 1 ? 1 : std::min(kR, 4);  // independent accumulators
-  const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kLanes); };
-  const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kLanes); };
+  const auto in = [](const T* at, int c) { return *reinterpret_cast<const V*>(at + c * kCount); };
+  const auto out = [](T* at, int c) -> V& { return *reinterpret_cast<V*>(at + c * kCount); };
   V state[kR][kC];
 #pragma GCC unroll 17
   for (int r = 0; r < kR; ++r) {
@@ -74,22 +74,21 @@ void multiply_tile(int64_t tokens, const RecurrenceOperands<T>& x, bool first) {
 }
 
 /// All rows from `row` on, in tiles of kR rows, then of kR/2, kR/4, … for the rest.
-template <int kR, int kC, class V, class T>
+template <int kR, int kC, int kCount, class T>
 void multiply_tiles(int64_t row, int64_t rows, int64_t tokens, const RecurrenceOperands<T>& x) {
-  for (; rows - row >= kR; row += kR) multiply_tile<kR, kC, V, T>(tokens, x.from_row(row), row == 0);
+  for (; rows - row >= kR; row += kR) multiply_tile<kR, kC, kCount, T>(tokens, x.from_row(row), row == 0);
   if constexpr (kR > 1) {
-    if (rows > row) multiply_tiles<kR / 2, kC, V, T>(row, rows, tokens, x);
+    if (rows > row) multiply_tiles<kR / 2, kC, kCount, T>(row, rows, tokens, x);
   }
 }
 
 /// All columns, kC vectors at a time, then one vector at a time, then in ever smaller vectors.
 template <int kC, int kCount, class T>
 void multiply_columns(int64_t rows, int64_t width, int64_t tokens, RecurrenceOperands<T> x) {
-  using V = product::VectorOf<T, kCount>;
   const bool one_more = rows % kTileRows == 1 && rows > 1;
   for (; width >= kC * kCount; width -= kC * kCount, x = x.from_column(kC * kCount)) {
-    if (one_more) multiply_tile<kTileRows + 1, kC, V, T>(tokens, x, true);
-    multiply_tiles<kTileRows, kC, V, T>(one_more ? kTileRows + 1 : 0, rows, tokens, x);
+    if (one_more) multiply_tile<kTileRows + 1, kC, kCount, T>(tokens, x, true);
+    multiply_tiles<kTileRows, kC, kCount, T>(one_more ? kTileRows + 1 : 0, rows, tokens, x);
   }
   if (width == 0) return;
   if constexpr (kC > 1) {

@@ -156,7 +156,7 @@ void multiply_tile(int64_t rows, int64_t width, int64_t depth, const product::Ti
                    PrefetchPanel prefetch) {
   constexpr int64_t kLanes = product::kLanes<T>;
   if (width == kWidth<T>) {
-    product::multiply_rows<product::kRows, kVectors, product::VectorOf<T, kLanes>>(rows, depth, x, prefetch);
+    product::multiply_rows<product::kRows, kVectors, kLanes>(rows, depth, x, prefetch);
   } else if (width % kLanes == 0) {
     tile_product<T>(rows, width, depth, x.a, x.b, x.base, x.c);
   } else {
