@@ -22,7 +22,7 @@ fi
 # With all of UndefinedBehaviorSanitizer the kernels take twice as long to compile. Here they have its checks of memory;
 # `tests/long.sh address` has all of them.
 cmake -G Ninja -B build/fuzz -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++-19 -DLINNET_FUZZ=ON \
-  -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF -DLINNET_TESTS=ON -DLINNET_TEST_ROOMS=core \
+  -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF -DLINNET_TESTS=ON -DLINNET_TEST_ROOMS='core;ops/matmul' \
   -DLINNET_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DLINNET_KERNEL_OPTIMIZATION='-O1;-fno-sanitize=undefined;-fsanitize=alignment,bounds' \
   -DCMAKE_CXX_FLAGS_RELEASE='-O1 -DNDEBUG' \
   -DCMAKE_CXX_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1 -D_GLIBCXX_ASSERTIONS' >/dev/null
