@@ -137,12 +137,12 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
     if (direct == nullptr)
       message = rank_ == source ? message.to(Device::cpu) : Tensor::empty(tensor.shape(), tensor.dtype());
     message = message.contiguous();  // the tensor itself, where that is contiguous
-    detail::Messages& way = direct != nullptr ? *direct : *transport_;
-    const auto begin = [&way, message, bytes, source]() -> Work {
-      way.broadcast(detail::view(message).data, bytes, source);
+    detail::Messages* const way = direct != nullptr ? direct : transport_.get();
+    const auto begin = [way, message, bytes, source]() -> Work {
+      way->broadcast(detail::view(message).data, bytes, source);
       return {};
     };
-    way.start(std::make_unique<Message>(begin)).wait();
+    way->start(std::make_unique<Message>(begin)).wait();
     if (rank_ == source) continue;
     if (detail::view(message).data == detail::view(tensor).data) {
       detail::bump_version(tensor);
