@@ -134,8 +134,9 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
     if (!transport_) continue;
     detail::Messages* const direct = messages_of(tensor.device());
     Tensor message = tensor.detach();
-    if (direct == nullptr)
+    if (direct == nullptr) {
       message = rank_ == source ? message.to(Device::cpu) : Tensor::empty(tensor.shape(), tensor.dtype());
+    }
     message = message.contiguous();  // the tensor itself, where that is contiguous
     detail::Messages* const way = direct != nullptr ? direct : transport_.get();
     const auto begin = [way, message, bytes, source]() -> Work {

@@ -25,8 +25,8 @@ class Messages {
   /// Sums in place over all ranks, in any order. The dtype is float32 or float64.
   virtual Work sum(void* data, int64_t count, DType dtype) = 0;
   virtual void broadcast(void* data, int64_t bytes, int source) = 0;
-  /// Begins `steps`, which make the messages above. On GPUs these go beside kernels that are launched later, and this
-  /// is how they are made.
+  /// Begins `steps`, which make the messages above. Messages between GPUs are made in no other way: they then go
+  /// beside kernels that are launched later.
   virtual Work start(std::unique_ptr<Work::Steps> steps);
   /// Says that this rank ends by an error, and so will not come to where all ranks end together.
   virtual void fail() = 0;

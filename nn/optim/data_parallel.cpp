@@ -209,7 +209,6 @@ void DataParallel::send(Slot& slot) {
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     Bucket& full = buckets_[next_bucket_];  // all ranks start them in this order
     full.work = group_.start_all_reduce(full.sum, {.any_order = options_.any_order});
-    full.work.is_completed();
   }
 }
 
