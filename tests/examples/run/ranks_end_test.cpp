@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSoon{10};
-const Arguments kLonger{"--steps", "500", "--checkpoint-every", "10"};  // than it takes to stop a run
+const Arguments kLonger{"--steps", "1000", "--checkpoint-every", "10"};  // than it takes to stop a run
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
