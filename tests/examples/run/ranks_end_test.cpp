@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSoon{10};
-const Arguments kLonger{"--steps", "1000", "--checkpoint-every", "10"};  // than it takes to stop a run
+const Arguments kLonger{"--steps", "500", "--checkpoint-every", "10"};  // than it takes to stop a run
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -67,6 +67,30 @@ Ended check_stopped(const Workshop& shop, const std::string& out,
   CHECK(read_bytes(shop / (out + "/model.safetensors")) == read_bytes(shop / (whole + "/model.safetensors")));
   CHECK(results_in(shop / out) == results_in(shop / whole));
   return stopped;
+}
+
+bool has_pending_sigterm(pid_t process) {
+  const std::string field = "ShdPnd:";  // signals to the process, in hexadecimal
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field))
+      return (std::stoull(line.substr(field.size()), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+  }
+  return false;
+}
+
+/// Ctrl-C to the launcher. Open MPI's sends SIGCONT to the ranks at once and SIGTERM a second later. The ranks are
+/// stopped until then, so that the run does not end before.
+void interrupt(pid_t launcher, const std::map<int, pid_t>& ranks) {
+  ::kill(launcher, SIGINT);
+  const Clock::time_point last = Clock::now() + kSoon;
+  for (const auto& [rank, process] : ranks) {
+    while (!is_gone(process) && !has_pending_sigterm(process) && Clock::now() < last) {
+      for (const auto& [other, each] : ranks) ::kill(each, SIGSTOP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  for (const auto& [rank, process] : ranks) ::kill(process, SIGCONT);
 }
 
 /// SIGINT takes its effect, even where this process was started to ignore it: programs keep that.
@@ -111,7 +135,7 @@ TEST_CASE("ranks: SIGTERM to one of them, or Ctrl-C to their launcher, ends all,
   CHECK(one.code != 0);
   CHECK(contains(one.err, "go on with: "));
   const Heeding heeding;
-  check_stopped(shop, "all", [](pid_t launcher, const auto&) { ::kill(launcher, SIGINT); });
+  check_stopped(shop, "all", interrupt);
 }
 
 TEST_CASE("ranks: a full disk of rank 0 ends all with its message, and the run goes on") {
