@@ -1,7 +1,7 @@
 // # 10. Fastmax's gradient by hand, against the tape
 //
 // The tape can differentiate the factorised form of chapter 9, but it keeps the features of all tokens for that: $NM$
-// numbers. The paper leaves a gradient of its own as future work (section 2.5). This chapter derives one that keeps
+// numbers. The paper leaves a gradient without them as future work (section 2.5). This chapter derives one that keeps
 // only $\hat q$, $\hat k$, $v$, the output and the denominator, all of which are $N \times D$ or smaller.
 
 #include <fmt/core.h>

@@ -1,8 +1,8 @@
 // # 11. Dropout without stored masks
 //
 // Dropout sets each number to 0 with probability $r$, and divides the others by $1 - r$, so that the mean stays the
-// same (Srivastava et al. 2014). So no number can be relied on. The gradient of a dropped number is 0 too, so
-// backward needs the same mask as forward. Most libraries store it. linnet draws it a second time.
+// same (Srivastava et al. 2014). So a model cannot rely on any one number. The gradient of a dropped number is 0 too,
+// so backward needs the same mask as forward. Most libraries store it. linnet draws it a second time.
 
 #include <fmt/core.h>
 

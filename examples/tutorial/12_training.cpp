@@ -77,7 +77,7 @@ int main(int argc, char** argv) try {
   const double by_pairs = print_baselines(text, held_out, vocabulary.size());
   Generator rng(1337);
   nn::DecoderConfig config{.vocabulary = vocabulary.size(), .context = kContext, .layers = 2};
-  config.block.attention = {.width = 64, .heads = 4, .bias = false};  // of softmax, unless it is named
+  config.block.attention = {.width = 64, .heads = 4, .bias = false};  // softmax, unless another is named
   nn::DecoderLM softmax(rng, config), small(rng, config);
   config.block.attention.mechanism = "fastmax2";
   nn::DecoderLM fastmax(rng, config);

@@ -104,14 +104,14 @@ int main() {
              accesses(n, true));
   try {
     const Tensor on_gpu = matmul(a.to(Device::cuda), b.to(Device::cuda)).to(Device::cpu);
-    check(allclose(c, on_gpu, 1e-2, 1e-2), "linnet's kernel on the GPU computes the same product");
-    fmt::print("linnet's own kernel on the GPU computed the same\n");
+    check(allclose(c, on_gpu, 1e-2, 1e-2), "matmul on the GPU computes the same product");
+    fmt::print("matmul on the GPU computed the same\n");
   } catch (const DeviceError&) {
     fmt::print("There is no GPU here: the blocks were simulated on the CPU, and no kernel ran.\n");
   }
 }
 // <!-- output -->
-// linnet's kernels for GPUs are in `cuda/`, in the same order as those of `ops/cpu/`.
+// linnet's kernels for GPUs are in `cuda/`, by the names of those in `ops/cpu/`. Its products there are cuBLAS's.
 //
 // ## Exercises
 //

@@ -28,7 +28,7 @@ struct FastformerConfig {
 ///
 /// Parameters are the logits' weights `w_q` and `w_k` (`w1`, `w2`, … unless there are three projections). Full logits
 /// have a `<weight>_bias`. Interaction::concat has a `<weight>_projection`, which is AdditiveStage::concat_weight.
-/// With shared queries and values and no biases there are 3·C² + 2·C numbers. The paper's section 3.3 writes 3·h·d² +
+/// With shared queries and values and no biases there are 3·C² + 2·C numbers. The paper's section 3.2 writes 3·h·d² +
 /// 2·h·d, which counts each head's maps as d×d.
 ///
 /// The attention maps are "α" and "β" (eqs. 3 and 5), or "1", "2", … unless there are three projections.

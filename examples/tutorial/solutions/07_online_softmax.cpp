@@ -40,8 +40,7 @@ void causal_tiles(Generator& rng) {
 }
 
 // 2. e^1000 is infinite, and infinity divided by infinity is not a number (NaN). Around 1 nothing changes but
-// rounding: m is
-//    there for the range of numbers alone.
+//    rounding: m is there for the range of numbers alone.
 
 void without_maximum() {
   const Tensor small = tensor({0.5, 1, 1.5}, DType::float64), large = 1000 + small;

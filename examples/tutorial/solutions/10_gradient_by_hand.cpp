@@ -35,24 +35,6 @@ Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&
   return {q_hat, k_hat, f, g, matmul(f, v) / g};
 }
 
-// 3. The N×N form: with the weight p = f/g, dL/dv_j = Σ_i p_ij G_i as before. dL/ds_ij = f'(s_ij) (G_i·v_j −
-//    G_i·o_i)/g_i: where softmax has p_ij = e^s/g, whose derivative is itself, stands f'(s)/g with f' = 1 + s.
-
-void derive(Generator& rng, bool causal) {
-  const Tensor q = leaf(rng), k = leaf(rng), v = leaf(rng), g = randn({20, 4}, rng, DType::float64);
-  const Tensor all = ones({20, 20}, DType::boolean), seen = causal ? all.tril() : all;
-  const Tensor hq = head(q), hk = head(k), hv = head(v);
-  backward(fastmax(hq, hk, hv, {.causal = causal}), {.grad = g.reshape({1, 1, 20, 4})});
-
-  NoGrad no_grad;
-  const Forward y = forward(q, k, v, seen);
-  const Tensor s = matmul(y.q_hat, y.k_hat.t());
-  const Tensor ds = where(seen, (1 + s) * (matmul(g, v.t()) - (g * y.o).sum(1, true)) / y.g, 0);
-  same(standardised_backward(q, matmul(ds, y.k_hat)), hq.grad()[{0, 0}], "dL/dq is that of fastmax");
-  same(standardised_backward(k, matmul(ds.t(), y.q_hat)), hk.grad()[{0, 0}], "dL/dk is that of fastmax");
-  same(matmul((y.f / y.g).t(), g), hv.grad()[{0, 0}], "dL/dv is that of fastmax");
-}
-
 // 2. Key n is seen by the queries i ≥ n, so R for it is the sum over these: a running sum from the end.
 
 Tensor features(const Tensor& x, double a2) {
@@ -71,6 +53,24 @@ void causal_values(Generator& rng) {
   const Tensor r = terms.flip({0}).cumsum(0).flip({0});
   const Tensor dv = matmul(features(y.k_hat, 1).unsqueeze(1), r).squeeze(1);
   same(dv, hv.grad()[{0, 0}], "the causal dL/dv is that of fastmax");
+}
+
+// 3. The N×N form: with the weight p = f/g, dL/dv_j = Σ_i p_ij G_i as before. dL/ds_ij = f'(s_ij) (G_i·v_j −
+//    G_i·o_i)/g_i: where softmax has p_ij = e^s/g, whose derivative is itself, stands f'(s)/g with f' = 1 + s.
+
+void derive(Generator& rng, bool causal) {
+  const Tensor q = leaf(rng), k = leaf(rng), v = leaf(rng), g = randn({20, 4}, rng, DType::float64);
+  const Tensor all = ones({20, 20}, DType::boolean), seen = causal ? all.tril() : all;
+  const Tensor hq = head(q), hk = head(k), hv = head(v);
+  backward(fastmax(hq, hk, hv, {.causal = causal}), {.grad = g.reshape({1, 1, 20, 4})});
+
+  NoGrad no_grad;
+  const Forward y = forward(q, k, v, seen);
+  const Tensor s = matmul(y.q_hat, y.k_hat.t());
+  const Tensor ds = where(seen, (1 + s) * (matmul(g, v.t()) - (g * y.o).sum(1, true)) / y.g, 0);
+  same(standardised_backward(q, matmul(ds, y.k_hat)), hq.grad()[{0, 0}], "dL/dq is that of fastmax");
+  same(standardised_backward(k, matmul(ds.t(), y.q_hat)), hk.grad()[{0, 0}], "dL/dk is that of fastmax");
+  same(matmul((y.f / y.g).t(), g), hv.grad()[{0, 0}], "dL/dv is that of fastmax");
 }
 
 int main() {
