@@ -172,6 +172,7 @@ TEST_CASE("gpu: emulation: a tensor that is dropped during its sum keeps its mem
 }
 
 TEST_CASE("gpu: emulation: messages before one that fails keep their memory until they have come") {
+  // Of both ranks the first message goes its way, and the second fails.
   for (const int status : {0, 0, kInvalidUsage, kInvalidUsage}) fail_next("ncclGroupEnd", status);
   CHECK(stays([](ProcessGroup& group) {
     REQUIRE_THROWS_AS(group.all_reduce(part(group.rank()).to(Device::cuda)), DeviceError);
