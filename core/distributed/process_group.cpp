@@ -35,13 +35,14 @@ class Message : public Work::Steps {
   explicit Message(std::function<Work()> begin) : begin_(std::move(begin)) {}
 
   bool advance(bool wait) override {
-    if (begin_) work_ = std::exchange(begin_, nullptr)();
+    if (!std::exchange(has_begun_, true)) work_ = begin_();
     if (wait) work_.wait();
     return work_.is_completed();
   }
 
  private:
-  std::function<Work()> begin_;
+  std::function<Work()> begin_;  ///< has the tensor, whose memory the message needs until its end
+  bool has_begun_ = false;
   Work work_;
 };
 

@@ -86,7 +86,7 @@ class Event {
 
   void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "a message between GPUs"); }
   /// What is launched in `stream` from now on runs after the event.
-  void hold(cudaStream_t stream) { cuda::check(cudaStreamWaitEvent(stream, event_, 0), "a message between GPUs"); }
+  [[nodiscard]] cudaError_t hold(cudaStream_t stream) { return cudaStreamWaitEvent(stream, event_, 0); }
   bool is_reached() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status != cudaErrorNotReady) cuda::check(status, "a message between GPUs");
@@ -97,29 +97,43 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Messages that have been put into their stream. To wait is to hold kernels that are launched later: the host goes
-/// on.
+/// Messages that are put into their stream. To wait is to hold kernels that are launched later: the host goes on.
 class InStream : public Work::Steps {
  public:
-  InStream(std::unique_ptr<Work::Steps> steps, cudaStream_t stream) : steps_(std::move(steps)) {
-    end_.record(stream);
-  }
+  explicit InStream(std::unique_ptr<Work::Steps> steps) : steps_(std::move(steps)) {}
+  /// The memory of the steps is used again. Kernels cannot be held on a GPU that has failed, which runs none.
   ~InStream() override {
-    if (!is_done_) hold_kernels();  // the memory of the steps is used again
+    if (!is_done_ && hold_kernels() != cudaSuccess) cudaGetLastError();
   }
   InStream(const InStream&) = delete;
   InStream& operator=(const InStream&) = delete;
 
+  /// Puts them into `stream`, behind the kernels so far.
+  void begin(cudaStream_t stream) {
+    const auto lock = cuda::outside_of_recordings();
+    Event begin;
+    begin.record(cuda::stream());
+    cuda::check(begin.hold(stream), "a message between GPUs");
+    try {
+      const cuda::StreamScope scope(stream);
+      steps_->advance(true);
+    } catch (...) {
+      end_.record(stream);  // those before the one that failed are under way
+      throw;
+    }
+    end_.record(stream);
+  }
+
   bool advance(bool wait) override {
-    if (wait) hold_kernels();
+    if (wait) cuda::check(hold_kernels(), "a message between GPUs");
     is_done_ = wait || end_.is_reached();
     return is_done_;
   }
 
  private:
-  void hold_kernels() {
+  cudaError_t hold_kernels() {
     const auto lock = cuda::outside_of_recordings();
-    end_.hold(cuda::stream());
+    return end_.hold(cuda::stream());
   }
 
   std::unique_ptr<Work::Steps> steps_;
@@ -148,9 +162,11 @@ class NcclMessages : public detail::Messages {
                 void* received, int64_t received_bytes) override {
     const auto count = [](int64_t bytes) { return static_cast<size_t>(bytes); };
     nccl().check(nccl().group_start(), "an exchange");
-    nccl().check(nccl().send(sent, count(sent_bytes), ncclInt8, partner, comm_, stream_), "an exchange");
-    nccl().check(nccl().recv(received, count(received_bytes), ncclInt8, partner, comm_, stream_), "an exchange");
-    nccl().check(nccl().group_end(), "an exchange");
+    const ncclResult_t results[] = {
+        nccl().send(sent, count(sent_bytes), ncclInt8, partner, comm_, stream_),
+        nccl().recv(received, count(received_bytes), ncclInt8, partner, comm_, stream_),
+        nccl().group_end()};  // in any case, since a group that stays open keeps all later messages back
+    for (const ncclResult_t result : results) nccl().check(result, "an exchange");
     return {};
   }
   Work sum(void* data, int64_t count, DType dtype) override {
@@ -166,13 +182,9 @@ class NcclMessages : public detail::Messages {
     if (cuda::is_recording()) {
       throw DeviceError("a recorded function cannot send tensors to other ranks; do so before or after its call");
     }
-    const auto lock = cuda::outside_of_recordings();
-    Event begin;
-    begin.record(cuda::stream());
-    begin.hold(stream_);
-    const cuda::StreamScope scope(stream_);
-    steps->advance(true);
-    return Work(std::make_unique<InStream>(std::move(steps), stream_));
+    auto work = std::make_unique<InStream>(std::move(steps));
+    work->begin(stream_);
+    return Work(std::move(work));
   }
   void fail() override { has_failed_ = true; }
 

@@ -1,4 +1,5 @@
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,30 @@ Tensor tree(int ranks) {
 }
 
 bool is_nccl(ProcessGroup& group) { return group.describe_gpu_messages() == "NCCL 2.27.3"; }
+
+/// Makes the messages of two ranks late, calls `body(group)` on each, and then lets them come. Whether the tensors
+/// that `body` returns, all of them 7, have stayed as they were.
+bool stays(const std::function<Tensor(ProcessGroup& group)>& body) {
+  backend(Device::cuda);  // makes the stream of the kernels
+  const int first = streams_made();
+  bool same[2] = {};
+  run_ranks(2, [&](ProcessGroup& group) {
+    REQUIRE(is_nccl(group));  // makes the streams of the messages
+    std::deque<Late> late;
+    group.barrier();
+    if (group.rank() == 0) {
+      for (const int messages : {first, first + 1}) late.emplace_back(messages);
+    }
+    group.barrier();
+    const Tensor x = body(group);
+    group.barrier();
+    late.clear();
+    group.barrier();
+    same[group.rank()] = same_bits(x.to(Device::cpu), full(x.shape(), 7));
+    group.barrier();
+  });
+  return same[0] && same[1];
+}
 
 /// What the streams of kernels and of messages do.
 struct Streams {
@@ -132,6 +157,40 @@ TEST_CASE("gpu: emulation: a sum that NCCL refuses is an error") {
     group.barrier();      // each rank has met its failure
     group.all_reduce(x);  // goes on
     REQUIRE(same_bits(x.to(Device::cpu), tree(2)));
+  });
+}
+
+TEST_CASE("gpu: emulation: a tensor that is dropped during its sum keeps its memory until the sum has ended") {
+  for (const bool any_order : {true, false}) {
+    CHECK(stays([&](ProcessGroup& group) {
+      Work sum = group.start_all_reduce(part(group.rank()).to(Device::cuda), {.any_order = any_order});
+      const Tensor other = full({1001}, 7, DType::float32, Device::cuda);
+      sum.wait();
+      return other;
+    }));
+  }
+}
+
+TEST_CASE("gpu: emulation: messages before one that fails keep their memory until they have come") {
+  // Of both ranks the first message goes its way, and the second fails.
+  for (const int status : {0, 0, kInvalidUsage, kInvalidUsage}) fail_next("ncclGroupEnd", status);
+  CHECK(stays([](ProcessGroup& group) {
+    REQUIRE_THROWS_AS(group.all_reduce(part(group.rank()).to(Device::cuda)), DeviceError);
+    return full({501}, 7, DType::float32, Device::cuda);  // of the size of what the first message has received
+  }));
+}
+
+TEST_CASE("gpu: emulation: a sum that is dropped on a GPU that has failed does not end the program") {
+  run_ranks(2, [](ProcessGroup& group) {
+    const Tensor x = part(group.rank()).to(Device::cuda);
+    Work sum = group.start_all_reduce(x);
+    group.barrier();
+    if (group.rank() == 0) {
+      fail_next("cudaStreamWaitEvent", cudaErrorIllegalAddress);
+      sum = Work();
+    }
+    group.barrier();
+    sum.wait();
   });
 }
 
