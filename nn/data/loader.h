@@ -16,7 +16,7 @@ namespace linnet::nn {
 
 /// Options of a Loader.
 struct LoaderOptions {
-  int64_t batch = 1;       ///< examples in a batch
+  int64_t batch = 1;       ///< examples in a batch: PyTorch's batch_size
   bool shuffle = true;     ///< PyTorch's default is false
   uint64_t seed = 0;       ///< of the order and of augmentation
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`

@@ -44,8 +44,8 @@ struct BeamScorer {
 ///
 /// Throws: ValueError for fewer than 1 source or beam, lengths out of order, a negative penalty or n-gram size, an id
 /// outside the vocabulary, and for log-probabilities that are not numbers; ShapeError for log-probabilities of
-/// another shape. Source: Wu et al. 2016 (GNMT), eq. 14, without coverage; Paulus et al. 2018, section 2.5, for
-/// repeated trigrams.
+/// another shape.
+/// Source: Wu et al. 2016 (GNMT), eq. 14, without coverage; Paulus et al. 2018, section 2.5, for repeated trigrams.
 std::vector<BeamHypothesis> beam_search(const BeamScorer& scorer, int64_t sources,
                                         const BeamSearchOptions& options = {}, Where where = {});
 
