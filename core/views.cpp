@@ -176,8 +176,8 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1, Where where) const {
 Tensor Tensor::permute(const Shape& dims, Where where) const {
   Op op("permute", where, {*this});
   if (dims.rank() != rank()) {
-    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims), dims.rank(),
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}; name each of its {} once",
+                                 to_string(dims), dims.rank(), to_string(shape()), rank()));
   }
   Shape sizes = shape();
   Strides strides = this->strides();
@@ -208,7 +208,10 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
 Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Where where) const {
   Op op("slice", where, {*this});
   const int d = normalise_dim(dim, rank());
-  if (step < 1) throw ValueError(fmt::format("step must be at least 1, not {}", step));
+  if (step < 1) {
+    throw ValueError(
+        fmt::format("step must be at least 1, not {}{}", step, step < 0 ? "; flip() gives the reverse order" : ""));
+  }
   const int64_t size = shape()[d];
   const auto clamped = [size](int64_t index) {
     return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
