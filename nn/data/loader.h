@@ -105,7 +105,7 @@ class Loader {
   ///
   /// Throws: what the data set throws, at the batch where it happened. The next call tries that batch again, and
   /// nothing is prefetched for the rest of the epoch. ValueError at the start of an epoch where a data set with
-  /// `lengths` has grown.
+  /// `lengths` has grown; DeviceError inside a Recording, whose replays would take no batch.
   std::optional<Batch> next();
 
  private:
