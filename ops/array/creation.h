@@ -68,9 +68,10 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, D
 /// The numbers with a dtype: `tensor({3, 1, 2}, DType::int64)`.
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where = {});
 
-/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`.
+/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`, and no numbers are
+/// `zeros({0})`: `{{1}, {2}}` and `{}` could mean either kind of list, so g++ refuses them.
 ///
-/// Throws: ShapeError unless all rows have as many numbers.
+/// Throws: ShapeError unless all rows have as many numbers; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType dtype = DType::float32,
               Where where = {});
 
