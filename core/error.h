@@ -46,7 +46,7 @@ class Error : public std::runtime_error {
   size_t begin_, size_;
 };
 
-/// Shapes that do not fit together, or a dimension that does not exist.
+/// Shapes that do not fit together, or a dim that does not exist.
 struct ShapeError : Error {
   using Error::Error;
 };

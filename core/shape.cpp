@@ -70,7 +70,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int64_t in_b = d <= b.rank() ? b[b.rank() - d] : 1;
     if (in_a != in_b && in_a != 1 && in_b != 1) {
       throw ShapeError(
-          fmt::format("shapes {} and {} do not broadcast: dimension -{} is {} and {}; sizes must be "
+          fmt::format("shapes {} and {} do not broadcast: dim -{} is {} and {}; sizes must be "
                       "equal or 1, counted from the last",
                       to_string(a), to_string(b), d, in_a, in_b));
     }
@@ -92,7 +92,7 @@ int normalise_dim(int64_t dim, int rank) {
 void check_index(int64_t index, int64_t dim, const Shape& shape) {
   const int64_t size = shape[normalise_dim(dim, shape.rank())];
   if (index >= -size && index < size) return;
-  throw IndexError(fmt::format("index {} is out of range for dimension {} of {}, which has size {}", index, dim,
+  throw IndexError(fmt::format("index {} is out of range for dim {} of {}, which has size {}", index, dim,
                                to_string(shape), size));
 }
 

@@ -185,7 +185,8 @@ T Tensor::item(Where where) const {
   const Call call("item", where);
   if (numel() != 1) {
     throw ShapeError(
-        fmt::format("only a tensor with one element has an item; this one has shape {}", to_string(shape())));
+        fmt::format("only a tensor with one element has an item; this one has shape {}, and to_vector() gives all",
+                    to_string(shape())));
   }
   return to_vector<T>().front();
 }

@@ -106,7 +106,8 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Gradient: any number of times.
   Tensor clone(Where where = {}) const;
-  /// A copy of another dtype, or this tensor when it has that dtype.
+  /// A copy of another dtype, or this tensor when it has that dtype. A floating number is truncated to an integer,
+  /// which must be able to hold it. Any number but 0 becomes true, NaN too.
   ///
   /// Gradient: any number of times, between floating dtypes.
   /// Throws: DTypeError for bfloat16 on the CPU.
@@ -130,7 +131,7 @@ class Tensor : public detail::RefusedMembers {
   // ---- Views. They share elements, and are differentiable any number of times ----
 
   /// The same elements in another shape, of which one size may be −1, to be derived. Copies when the layout does not
-  /// allow a view.
+  /// allow a view. This tensor itself when it has the shape already.
   ///
   /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
@@ -146,7 +147,7 @@ class Tensor : public detail::RefusedMembers {
   Tensor transpose(int64_t dim0, int64_t dim1, Where where = {}) const;
   /// Dim `i` of the result is dim `dims[i]` of this tensor.
   Tensor permute(const Shape& dims, Where where = {}) const;
-  /// Indices start … start + length − 1 of `dim`.
+  /// Indices start … start + length − 1 of `dim`. A negative start counts from the end.
   ///
   /// Throws: IndexError unless all exist.
   Tensor narrow(int64_t dim, int64_t start, int64_t length, Where where = {}) const;
@@ -164,7 +165,7 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ShapeError where dim1 and dim2 are the same.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
-  /// Removes `dim`, which must have size 1.
+  /// Removes `dim`, which must have size 1. (PyTorch leaves a dim of another size as it is, without an error.)
   Tensor squeeze(int64_t dim, Where where = {}) const;
   /// Inserts a dim of size 1, which is `dim` of the result.
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
@@ -178,7 +179,7 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ValueError unless chunks ≥ 1.
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
-  /// The last two dims exchanged.
+  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() takes matrices, and gives vectors back.)
   ///
   /// Throws: ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
@@ -195,7 +196,8 @@ class Tensor : public detail::RefusedMembers {
 
   // ---- Gradients ----
 
-  /// Whether backward reaches this tensor. A leaf is told so; a result inherits it from its op's inputs.
+  /// Whether backward reaches this tensor. set_requires_grad decides it for a leaf. The result of a recorded op
+  /// requires a gradient when one of the op's inputs does.
   bool requires_grad() const;
   /// Makes a leaf track gradients, or stops it, and returns it. While it is stopped, backward skips it, also in tapes
   /// that were recorded before. When it tracks again, those tapes reach it again, and its gradient is still there.

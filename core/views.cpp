@@ -176,15 +176,15 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1, Where where) const {
 Tensor Tensor::permute(const Shape& dims, Where where) const {
   Op op("permute", where, {*this});
   if (dims.rank() != rank()) {
-    throw ShapeError(fmt::format("dims {} name {} dimensions of a tensor of shape {}", to_string(dims), dims.rank(),
-                                 to_string(shape())));
+    throw ShapeError(fmt::format("dims {} name {} dims of a tensor of shape {}; name each of its {} once",
+                                 to_string(dims), dims.rank(), to_string(shape()), rank()));
   }
   Shape sizes = shape();
   Strides strides = this->strides();
   Shape inverse = Shape::filled(rank(), -1);
   for (int d = 0; d < rank(); ++d) {
     const int from = normalise_dim(dims[d], rank());
-    if (inverse[from] != -1) throw ShapeError(fmt::format("dims {} name dimension {} twice", to_string(dims), from));
+    if (inverse[from] != -1) throw ShapeError(fmt::format("dims {} name dim {} twice", to_string(dims), from));
     inverse[from] = d;
     sizes[d] = shape()[from];
     strides[d] = this->strides()[from];
@@ -199,8 +199,8 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
   const int64_t size = shape()[d];
   const int64_t first = start < 0 ? start + size : start;
   if (first < 0 || length < 0 || first > size || length > size - first) {
-    throw IndexError(fmt::format("start {} and length {} leave dimension {} of {}, which has size {}", start, length,
-                                 dim, to_string(shape()), size));
+    throw IndexError(fmt::format("start {} and length {} leave dim {} of {}, which has size {}", start, length, dim,
+                                 to_string(shape()), size));
   }
   return take_slice(op, *this, d, first, length, 1);
 }
@@ -208,7 +208,10 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length, Where where) c
 Tensor Tensor::slice(int64_t dim, int64_t start, int64_t stop, int64_t step, Where where) const {
   Op op("slice", where, {*this});
   const int d = normalise_dim(dim, rank());
-  if (step < 1) throw ValueError(fmt::format("step must be at least 1, not {}", step));
+  if (step < 1) {
+    throw ValueError(
+        fmt::format("step must be at least 1, not {}{}", step, step < 0 ? "; flip() gives the reverse order" : ""));
+  }
   const int64_t size = shape()[d];
   const auto clamped = [size](int64_t index) {
     return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
@@ -239,8 +242,8 @@ Tensor Tensor::squeeze(int64_t dim, Where where) const {
   const Call call("squeeze", where);
   const int d = normalise_dim(dim, rank());
   if (shape()[d] != 1) {
-    throw ShapeError(fmt::format("dimension {} of {} has size {}, and only one of size 1 can go", dim,
-                                 to_string(shape()), shape()[d]));
+    throw ShapeError(
+        fmt::format("dim {} of {} has size {}, and only one of size 1 can go", dim, to_string(shape()), shape()[d]));
   }
   Shape sizes = shape();
   Strides strides = this->strides();
@@ -266,15 +269,15 @@ Tensor Tensor::expand(Shape shape, Where where) const {
   const Call call("expand", where);
   const int leading = shape.rank() - rank();
   if (leading < 0) {
-    throw ShapeError(fmt::format("shape {} has fewer dimensions than the tensor's {}", to_string(shape),
-                                 to_string(this->shape())));
+    throw ShapeError(
+        fmt::format("shape {} has fewer dims than the tensor's {}", to_string(shape), to_string(this->shape())));
   }
   Strides strides = Shape::filled(shape.rank(), 0);
   for (int d = 0; d < shape.rank(); ++d) {
     const int64_t size = d < leading ? 1 : this->shape()[d - leading];
     if (shape[d] == -1 && d >= leading) shape[d] = size;
     if (shape[d] < 0 || (size != 1 && shape[d] != size)) {
-      throw ShapeError(fmt::format("a tensor of shape {} does not expand to {}: only dimensions of size 1 do",
+      throw ShapeError(fmt::format("a tensor of shape {} does not expand to {}: only dims of size 1 do",
                                    to_string(this->shape()), to_string(shape)));
     }
     if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];

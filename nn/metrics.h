@@ -24,8 +24,8 @@ namespace linnet::nn {
 /// Shapes: logits [..., C], targets [...].
 /// Dtypes: targets are int64 or int32.
 /// Throws: ShapeError for other shapes, and without rows or classes; DTypeError for targets of another dtype;
-/// IndexError for a target that is not a class; ValueError for a logit that is NaN. Source: scikit-learn's
-/// f1_score(average="macro", zero_division=0) with the labels of all classes.
+/// IndexError for a target that is not a class; ValueError for a logit that is NaN.
+/// Source: scikit-learn's f1_score(average="macro", zero_division=0) with the labels of all classes.
 double macro_f1(const Tensor& logits, const Tensor& targets, Where where = {});
 
 // ---- Ranking: where the scores put the targets ----
@@ -36,7 +36,8 @@ double macro_f1(const Tensor& logits, const Tensor& targets, Where where = {});
 /// Dtypes: any. Targets are 0 or 1, or bool.
 /// Cost: a sort.
 /// Throws: ShapeError for other shapes; ValueError for a score that is NaN, for another target, and unless there are
-/// a positive and a negative. Source: Hanley & McNeil 1982; scikit-learn's roc_auc_score.
+/// a positive and a negative.
+/// Source: Hanley & McNeil 1982; scikit-learn's roc_auc_score.
 double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 
 /// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down, where P_n and R_n are precision and recall
@@ -93,8 +94,9 @@ struct RougeOptions {
 ///
 /// Cost, for P tokens of the prediction and R of a reference: rouge_n sorts n-grams; rouge_l takes a time of P·R and
 /// memory for P and R; rouge_lsum takes a time of P·R and, for the two longest sentences, a bit for each pair of
-/// their tokens. Throws: ValueError without references, and for n below 1. Source: Lin 2004; the definitions of
-/// Google's rouge-score 0.1.2, which the figures equal.
+/// their tokens.
+/// Throws: ValueError without references, and for n below 1.
+/// Source: Lin 2004; the definitions of Google's rouge-score 0.1.2, which the figures equal.
 RougeScore rouge_n(std::string_view prediction, const std::vector<std::string>& references, int64_t n,
                    const RougeOptions& options = {}, Where where = {});
 RougeScore rouge_l(std::string_view prediction, const std::vector<std::string>& references,

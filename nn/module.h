@@ -148,8 +148,7 @@ class Module {
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
   /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file has different_settings(); one
-  /// without settings is taken. Throws IoError for a file that is
-  /// missing or damaged.
+  /// without settings is taken. Throws IoError for a file that is missing or damaged.
   IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 
   // ---- Description ----
@@ -182,7 +181,7 @@ class Module {
   Module(Module& parent, std::string name, std::string kind = "");
 
   /// Registers a parameter, makes it track gradients, and returns it. Throws ValueError when the name is taken, empty
-  /// or has a dot.
+  /// or has a dot, DTypeError unless the dtype is floating, and AutogradError for the result of a recorded op.
   Tensor parameter(const std::string& name, Tensor tensor);
   /// Registers a tensor that is part of the state but not trained, and returns it: a handle of the one that is saved
   /// and loaded. Update it in place, with `copy_`: assigning to the handle leaves the registered one as it was.

@@ -46,10 +46,12 @@ void Tensor::set_grad(Tensor grad, Where where) {
     return;
   }
   if (!detail::node(*this))
-    throw AutogradError("the tensor does not require grad, so it has no place for a gradient");
+    throw AutogradError(
+        "the tensor does not require grad, so it has no place for a gradient; call set_requires_grad() first");
   if (grad.shape() != shape() || grad.dtype() != dtype()) {
-    throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}", name_of(grad.dtype()),
-                                 to_string(grad.shape()), name_of(dtype()), to_string(shape())));
+    throw ShapeError(fmt::format("the gradient is {}{}, the tensor {}{}; give one of the same shape and dtype",
+                                 name_of(grad.dtype()), to_string(grad.shape()), name_of(dtype()),
+                                 to_string(shape())));
   }
   if (grad.device() != device()) refuse_device("the gradient", grad, "the tensor", device());
   detail::node(*this)->grad = std::move(grad);
@@ -57,13 +59,13 @@ void Tensor::set_grad(Tensor grad, Where where) {
 
 void Tensor::retain_grad(Where where) {
   const Call call("retain_grad", where);
-  if (!detail::node(*this)) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
+  if (!detail::node(*this)) refuse_without_gradient();
   detail::node(*this)->keeps_grad = true;
 }
 
 void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Where where) {
   const Call call("register_hook", where);
-  if (!detail::node(*this)) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
+  if (!detail::node(*this)) refuse_without_gradient();
   detail::node(*this)->hooks.push_back(std::move(hook));
 }
 

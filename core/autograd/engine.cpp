@@ -88,8 +88,8 @@ class BackwardPass {
   static void check(const Grad& given, const Node& input, size_t i) {
     const Tensor& gradient = given.tensor();
     if (gradient.dtype() != input.dtype) {
-      throw DTypeError(fmt::format("the gradient of input {} is {}, the input {}", i, name_of(gradient.dtype()),
-                                   name_of(input.dtype)));
+      throw DTypeError(fmt::format("the gradient of input {} is {}, the input {}; convert it with to(DType::{})", i,
+                                   name_of(gradient.dtype()), name_of(input.dtype), name_of(input.dtype)));
     }
     check_shape(given, input.shape, i);
     if (gradient.device() != input.device) {
@@ -126,8 +126,8 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
   }
   if (given.defined()) {
     if (given.shape() != output.shape() || given.dtype() != output.dtype()) {
-      throw ShapeError(fmt::format("the given gradient is {}{}, {} is {}{}", name_of(given.dtype()),
-                                   to_string(given.shape()), what, name_of(output.dtype()),
+      throw ShapeError(fmt::format("the given gradient is {}{}, {} is {}{}; give one of the same shape and dtype",
+                                   name_of(given.dtype()), to_string(given.shape()), what, name_of(output.dtype()),
                                    to_string(output.shape())));
     }
     if (given.device() != output.device()) refuse_device("the given gradient", given, what, output.device());
@@ -174,14 +174,18 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   {
     const Call call("grad", where);
     if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size()) {
-      throw ValueError(fmt::format("{} outputs but {} grad_outputs", outputs.size(), options.grad_outputs.size()));
+      throw ValueError(fmt::format("{} outputs but {} grad_outputs; give one for each, or none", outputs.size(),
+                                   options.grad_outputs.size()));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       seeds.push_back(
           seed(outputs[i], options.grad_outputs.empty() ? Tensor() : options.grad_outputs[i], "an output"));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].requires_grad()) throw AutogradError(fmt::format("input {} does not require grad", i));
+      if (!inputs[i].requires_grad()) {
+        throw AutogradError(fmt::format(
+            "input {} does not require grad; call set_requires_grad() on it before the outputs are computed", i));
+      }
       const int64_t sequence = detail::node(inputs[i])->sequence;
       lowest = i == 0 ? sequence : std::min(lowest, sequence);
     }

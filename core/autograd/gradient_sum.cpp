@@ -100,10 +100,10 @@ void check_part(const PartialGrad& part, const Shape& shape, size_t i) {
   const int64_t size = shape[dim], count = given[dim];
   const bool starts_inside = part.start >= 0 && part.start <= size - (count > 0);
   if (!starts_inside || (count > 0 && count - 1 > (size - 1 - part.start) / part.step)) {
-    throw IndexError(fmt::format(
-        "the partial gradient of input {} has {} indices from {} on with step {}, which leave dimension {} "
-        "of {}, which has size {}",
-        i, count, part.start, part.step, part.dim, to_string(shape), size));
+    throw IndexError(
+        fmt::format("the partial gradient of input {} has {} indices from {} on with step {}, which leave dim {} "
+                    "of {}, which has size {}",
+                    i, count, part.start, part.step, part.dim, to_string(shape), size));
   }
 }
 

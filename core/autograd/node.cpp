@@ -44,4 +44,10 @@ void refuse_device(const std::string& what, const Tensor& gradient, const char* 
                                 name_of(gradient.device()), owner, name_of(device), name_of(device)));
 }
 
+void refuse_without_gradient() {
+  throw AutogradError(
+      "the tensor does not require grad, so no gradient will reach it; call set_requires_grad() on it, or on what it "
+      "is computed from before that");
+}
+
 }  // namespace linnet

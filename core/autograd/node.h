@@ -53,4 +53,7 @@ struct [[gnu::visibility("hidden")]] Node {
 [[noreturn, gnu::visibility("hidden")]] void refuse_device(const std::string& what, const Tensor& gradient,
                                                            const char* owner, Device device);
 
+/// Throws AutogradError for a tensor that requires no gradient, where a gradient is to be kept or looked at.
+[[noreturn, gnu::visibility("hidden")]] void refuse_without_gradient();
+
 }  // namespace linnet

@@ -18,7 +18,7 @@ void HookHandle::remove() {
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void()> hook, Where where) {
   const Call call("register_post_accumulate_grad_hook", where);
   const std::shared_ptr<Node>& node = detail::node(leaf);
-  if (!node) throw AutogradError("the tensor does not require grad, so no gradient will reach it");
+  if (!node) refuse_without_gradient();
   if (!node->is_leaf) throw AutogradError("only leaves, such as parameters, accumulate gradients; see register_hook");
   auto& hooks = node->post_accumulate_hooks;
   const int64_t number = hooks.empty() ? 0 : hooks.back().first + 1;

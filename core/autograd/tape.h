@@ -199,8 +199,8 @@ class Op : public Call {
 struct BackwardOptions {
   /// The cotangent of the loss. Where it is undefined, the loss must have one element, and its cotangent is 1.
   Tensor grad = {};
-  /// Keeps the saved tensors, so that backward can run again.
-  bool retain = false;  ///< keeps the saved tensors
+  /// Keeps the saved tensors, so that backward can run again: PyTorch's retain_graph.
+  bool retain = false;
   /// Records the backward pass itself, for gradients of gradients. Implies `retain`. A leaf and the recorded gradient
   /// in it then keep each other alive until `set_grad({})`. The function `grad` below makes no such cycle.
   bool create_graph = false;

@@ -24,7 +24,7 @@ class Generator {
   ///
   /// Throws: ValueError in a Recording that has another generator.
   RandomKey next();
-  /// A new generator, independent of this one: for a loader beside a model, for example.
+  /// A new generator, independent of this one: for a loader beside a model, for example. Takes one draw.
   Generator split();
 
   /// The state, to save and to restore.

@@ -78,7 +78,9 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
              fmt::format("{} attention, width {}, heads {}", config.mechanism, config.width, config.heads)),
       config_(config) {
   if (config.width < 1 || config.heads < 1 || config.width % config.heads != 0) {
-    throw ValueError(fmt::format("{}: the number of heads must divide the width", label()));
+    throw ValueError(fmt::format("{}: {}", label(),
+                                 config.width < 1 ? "the width must be at least 1; set AttentionConfig::width"
+                                                  : "the number of heads must divide the width"));
   }
   if (config.short_conv < 0) {
     throw ValueError(fmt::format("{}: a short convolution of {} taps; 0 is none", label(), config.short_conv));

@@ -29,7 +29,7 @@ struct AttentionConfig {
   bool causal = false;                ///< a token sees itself and earlier tokens, where Mechanism::causal
   bool bias = true;                   ///< whether the linear maps have a bias
   bool rotary = false;                ///< rotary positions, where Mechanism::rotary
-  double dropout = 0;                 ///< of the attention weights; fastmax has its own kinds
+  double dropout = 0;                 ///< of the attention weights; fastmax, linear and performer have others
   int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
   int64_t max_tokens = 0;             ///< of the longest sequence, where the mechanism needs it; models set it
   /// Options that only this mechanism has, in a struct of its own such as
@@ -267,6 +267,8 @@ Tensor make_shared_parameter(const Module& model, const AttentionConfig& config)
 
 /// The `options` of an AttentionConfig or AttentionSize as the mechanism's struct, or the struct's defaults where
 /// there are none.
+///
+/// Throws: std::bad_any_cast for options of another type, which make_attention refuses before.
 template <class Options, class HasOptions>
 Options options_of(const HasOptions& of) {
   return of.options.has_value() ? std::any_cast<Options>(of.options) : Options{};

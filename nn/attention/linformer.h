@@ -4,7 +4,7 @@
 
 namespace linnet::nn {
 
-/// What projections of the tokens are shared by. Wang et al. 2020, section 4.
+/// Who shares a projection of the tokens. Wang et al. 2020, section 4.
 enum class LinformerShare {
   headwise,   ///< the heads: E for keys and F for values in each layer
   key_value,  ///< keys and values too: one E in each layer

@@ -162,8 +162,8 @@ using OptionWords = std::vector<std::pair<std::string, Value>>;
 
 namespace linnet::detail {
 
-template <class Value>
 /// For the kinds with words.
+template <class Value>
 std::vector<std::string> words_of(const nn::OptionWords<Value>& table) {
   std::vector<std::string> words;
   for (const auto& [word, value] : table) words.push_back(word);

@@ -73,7 +73,8 @@ class Table {
 ///
 /// Cost: one pass over the file, and its size in memory.
 /// Throws: IoError, with the line, for a row that is longer or shorter than the first one, and for a quote that has
-/// no end or stands where none may; IoError for a file that is missing, empty or not UTF-8 text.
+/// no end or stands where none may; IoError for a file that is missing, empty or not UTF-8 text; ValueError for a
+/// separator that is a quote or ends a line.
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {}, Where where = {});
 
 }  // namespace linnet::nn

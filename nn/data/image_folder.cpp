@@ -153,7 +153,8 @@ Batch ImageFolder::collate(std::span<const int64_t> indices, RandomKey /*key*/) 
   float* input = batch.inputs.mutable_data<float>().data();
   int64_t* target = batch.targets.mutable_data<int64_t>().data();
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size()) throw IndexError(fmt::format("example {} of {}", index, size()));
+    if (index < 0 || index >= size())
+      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
     const Image& image = images_[static_cast<size_t>(index)];
     const Pixels pixels = pixels_of(image.path);
     if (shape_of(pixels, options_.channels) != shape_) {

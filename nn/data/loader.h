@@ -16,7 +16,7 @@ namespace linnet::nn {
 
 /// Options of a Loader.
 struct LoaderOptions {
-  int64_t batch = 1;       ///< examples in a batch
+  int64_t batch = 1;       ///< examples in a batch: PyTorch's batch_size
   bool shuffle = true;     ///< PyTorch's default is false
   uint64_t seed = 0;       ///< of the order and of augmentation
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
@@ -105,7 +105,7 @@ class Loader {
   ///
   /// Throws: what the data set throws, at the batch where it happened. The next call tries that batch again, and
   /// nothing is prefetched for the rest of the epoch. ValueError at the start of an epoch where a data set with
-  /// `lengths` has grown.
+  /// `lengths` has grown; DeviceError inside a Recording, whose replays would take no batch.
   std::optional<Batch> next();
 
  private:

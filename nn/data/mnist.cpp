@@ -116,7 +116,8 @@ Batch LabelledImages::collate(std::span<const int64_t> indices, RandomKey key) c
   for (int64_t b = 0; b < count; ++b) {
     const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
     if (index >= labels_.size())
-      throw IndexError(fmt::format("example {} of {}", indices[static_cast<size_t>(b)], size()));
+      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0",
+                                   indices[static_cast<size_t>(b)], size()));
     label[b] = labels_[index];
     const uint8_t* image = pixels_.data() + index * static_cast<size_t>(height_ * width_);
     const auto draw = static_cast<uint64_t>(2 * b);

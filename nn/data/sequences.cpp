@@ -15,7 +15,7 @@ namespace linnet::nn {
 
 PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequenceOptions& options, Where where) {
   const Call call("pad_sequence", where);
-  if (sequences.empty()) throw ValueError("there is no sequence");
+  if (sequences.empty()) throw ValueError("no sequences were given; at least one is needed");
   const Tensor& first = sequences[0];
   int64_t longest = 0;
   for (const Tensor& x : sequences) {
@@ -52,7 +52,8 @@ SequenceDataset::SequenceDataset(std::vector<Tensor> sequences, Tensor targets, 
 Batch SequenceDataset::collate(std::span<const int64_t> indices, RandomKey) const {
   std::vector<Tensor> chosen;
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size()) throw IndexError(fmt::format("example {} of {}", index, size()));
+    if (index < 0 || index >= size())
+      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
     chosen.push_back(sequences_[static_cast<size_t>(index)]);
   }
   PaddedSequences padded = pad_sequence(chosen, {.batch_first = true, .padding_value = padding_value_});

@@ -49,7 +49,7 @@ std::vector<int64_t> split_sizes(const std::vector<Scalar>& lengths, int64_t siz
 
 TensorDataset::TensorDataset(std::vector<Tensor> tensors, Where where) : tensors_(std::move(tensors)) {
   const Call call("TensorDataset", where);
-  if (tensors_.empty()) throw ValueError("there is no tensor");
+  if (tensors_.empty()) throw ValueError("no tensors were given; at least one is needed");
   for (const Tensor& x : tensors_) {
     if (x.rank() > 0 && tensors_[0].rank() > 0 && x.size(0) == tensors_[0].size(0)) continue;
     throw ShapeError(fmt::format("tensors of shape {} and {}; all must have as many rows, in dim 0",
@@ -74,7 +74,8 @@ Subset::Subset(const Dataset& data, std::vector<int64_t> indices, Where where)
     : data_(data), indices_(std::move(indices)) {
   const Call call("Subset", where);
   for (const int64_t index : indices_) {
-    if (index < 0 || index >= data.size()) throw IndexError(fmt::format("example {} of {}", index, data.size()));
+    if (index < 0 || index >= data.size())
+      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, data.size()));
   }
 }
 
@@ -82,7 +83,8 @@ Batch Subset::collate(std::span<const int64_t> indices, RandomKey key) const {
   std::vector<int64_t> of_all;
   of_all.reserve(indices.size());
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size()) throw IndexError(fmt::format("example {} of {}", index, size()));
+    if (index < 0 || index >= size())
+      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
     of_all.push_back(indices_[static_cast<size_t>(index)]);
   }
   return data_.collate(of_all, key);

@@ -76,16 +76,15 @@ class CharText {
   int64_t dropped_marks_ = 0;
 };
 
-/// `batch` random windows of `ids`. Targets are the inputs moved by one character. The windows depend on the key
-/// alone.
+/// `batch` random windows of `ids`. Targets are the inputs moved by one token. The windows depend on the key alone.
 ///
 /// Shapes: inputs and targets [batch, context].
 /// Dtypes: int64.
 /// Throws: ValueError when `ids` is not longer than the context, or for a batch or context below 1.
 Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t context, RandomKey key, Where where = {});
 
-/// The data set of all consecutive windows of `ids` that do not overlap. An incomplete window at the end is dropped.
-/// `ids` must outlive the data set.
+/// The data set of all consecutive windows of `ids` that do not overlap, with targets as above. An incomplete window
+/// at the end is dropped. `ids` must outlive the data set.
 class Windows : public Dataset {
  public:
   /// Throws: ValueError when `ids` is not longer than the context.

@@ -14,14 +14,17 @@ namespace linnet::nn {
 /// Source: Wu et al. 2021, section 4.1.
 class AttentionPooling : public Module {
  public:
-  AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false,
-                   int64_t hidden = 0);  // 0 stands for `width`
+  /// A `hidden` of 0 stands for `width`.
+  ///
+  /// Throws: ValueError for a width below 1.
+  AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false, int64_t hidden = 0);
 
   /// The pooled vectors; 0 where every token is padding.
   ///
   /// Shapes: x [B, N, width], `padding_mask` [B, N] → [B, width].
   /// Dtypes: the parameters' dtype. bfloat16 is computed in float32, and the result is float32. `padding_mask` is
   /// bool, false where a token is padding.
+  /// Throws: ShapeError, DTypeError.
   Tensor operator()(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   std::vector<Setting> settings() const override;

@@ -6,10 +6,10 @@
 
 namespace linnet::nn {
 
-/// Options of a LayerNorm.
+/// Options of a LayerNorm, as in PyTorch, where `affine` is elementwise_affine.
 struct LayerNormConfig {
   double eps = 1e-5;   ///< added to the variance
-  bool affine = true;  ///< whether it has parameters: a gain `weight`, and a `bias` unless `bias` is false
+  bool affine = true;  ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
   bool bias = true;    ///< whether it has a bias, where affine
 };
 
@@ -38,7 +38,8 @@ class LayerNorm : public Module {
   Tensor weight_, bias_;
 };
 
-/// Root-mean-square normalisation over the last dim. The parameter `weight` [width] starts as ones.
+/// Root-mean-square normalisation over the last dim. The parameter `weight` [width] starts as ones. `eps` is
+/// rms_norm's, which is not PyTorch's.
 ///
 /// Source: Zhang & Sennrich 2019.
 class RMSNorm : public Module {
@@ -52,7 +53,7 @@ class RMSNorm : public Module {
   /// Throws: ShapeError for another last dim.
   Tensor operator()(const Tensor& x, Where where = {}) const;
 
-  const Tensor& weight() const { return weight_; }  ///< undefined when there is none
+  const Tensor& weight() const { return weight_; }  ///< [width]
 
   std::vector<Setting> settings() const override;
 

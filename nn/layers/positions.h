@@ -24,7 +24,7 @@ class PositionEmbedding : public Module {
   ///
   /// Shapes: x [B, N, width] → [B, N, width].
   /// Dtypes: bfloat16 tokens are added in float32.
-  /// Throws: ValueError past the end of learned positions.
+  /// Throws: ValueError past the end of learned positions, and for sinusoidal ones of an odd width.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
   std::vector<Setting> settings() const override;

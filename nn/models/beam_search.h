@@ -42,10 +42,10 @@ struct BeamScorer {
 /// first b closes a hypothesis; the first b others stay open. A source is finished, and leaves the batch, when b are
 /// closed and no open one can reach their worst score, or at `max_length`. The best score wins, ties the earlier.
 ///
-/// Throws: ValueError for fewer than 1 source or beam, lengths out of order, a negative penalty or n-gram size, an id
-/// outside the vocabulary, and for log-probabilities that are not numbers; ShapeError for log-probabilities of
-/// another shape. Source: Wu et al. 2016 (GNMT), eq. 14, without coverage; Paulus et al. 2018, section 2.5, for
-/// repeated trigrams.
+/// Throws: ValueError for fewer than 1 source or beam or more than 2²⁰ beams, lengths out of order, a negative
+/// penalty or n-gram size, an id outside the vocabulary, an end token that begins targets or is suppressed, and for
+/// log-probabilities that are NaN; ShapeError for log-probabilities of another shape.
+/// Source: Wu et al. 2016 (GNMT), eq. 14, without coverage; Paulus et al. 2018, section 2.5, for repeated trigrams.
 std::vector<BeamHypothesis> beam_search(const BeamScorer& scorer, int64_t sources,
                                         const BeamSearchOptions& options = {}, Where where = {});
 
@@ -58,7 +58,7 @@ std::vector<BeamHypothesis> beam_search(const BeamScorer& scorer, int64_t source
 ///     std::cout << vocabulary.decode(best[0].ids);
 ///
 /// Shapes: source [S, N], `source_mask` [S, N].
-/// Throws: as above, and as EncoderDecoder.
+/// Throws: as above, and as EncoderDecoder; ValueError for a max_length above the model's target_tokens.
 std::vector<BeamHypothesis> beam_search(EncoderDecoder& model, const Tensor& source, const Tensor& source_mask = {},
                                         const BeamSearchOptions& options = {}, Where where = {});
 

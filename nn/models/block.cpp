@@ -14,6 +14,12 @@ int64_t detail::hidden_width(const char* label, const nn::BlockConfig& config) {
   return config.hidden > 0 ? config.hidden : 4 * config.attention.width;
 }
 
+void detail::check_width(const char* model, const nn::BlockConfig& config) {
+  if (config.attention.width >= 1) return;
+  throw ValueError(
+      fmt::format("{}: block.attention.width is {}; it must be at least 1", model, config.attention.width));
+}
+
 namespace nn {
 
 Block::Block(Module& parent, std::string name, const BlockConfig& config)

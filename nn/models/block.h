@@ -62,4 +62,9 @@ namespace linnet::detail {
 /// Throws: ValueError for a `hidden` below 0.
 int64_t hidden_width(const char* label, const nn::BlockConfig& config);
 
+/// Checks that the width was set, before a model makes parts of it that do not know where it comes from.
+///
+/// Throws: ValueError for a width below 1.
+void check_width(const char* model, const nn::BlockConfig& config);
+
 }  // namespace linnet::detail

@@ -15,6 +15,7 @@ namespace {
 
 DecoderConfig completed(DecoderConfig config) {
   if (config.layers < 1) throw ValueError(fmt::format("DecoderLM: {} layers; it takes at least 1", config.layers));
+  detail::check_width("DecoderLM", config.block);
   config.block.attention.causal = true;
   config.block.attention.rotary = config.positions == Positions::rotary;
   config.block.attention.max_tokens = config.context;

@@ -19,7 +19,8 @@ struct DecoderBlockState {
 
 /// A Transformer's decoder layer: self-attention, cross-attention to the tokens of an encoder, and feed-forward, each
 /// with a residual connection and a layer norm before or after it. Submodules: `norm1`, `attention`, `norm2`,
-/// `cross`, `norm3`, `mlp`. It is torch.nn.TransformerDecoderLayer with GELU.
+/// `cross`, `norm3`, `mlp`. It is torch.nn.TransformerDecoderLayer with GELU. BlockConfig::pre_norm, by default true,
+/// is norm_first there, by default false.
 ///
 /// Source: Vaswani et al. 2017, section 3.1.
 class DecoderBlock : public Module {

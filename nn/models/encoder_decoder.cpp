@@ -33,6 +33,7 @@ EncoderDecoderConfig completed_config(EncoderDecoderConfig config) {
   check_size("target_tokens", config.target_tokens);
   check_size("encoder_layers", config.encoder_layers);
   check_size("decoder_layers", config.decoder_layers);
+  detail::check_width("EncoderDecoder", config.block);
   AttentionConfig& encoder = config.block.attention;
   encoder.causal = false;
   encoder.rotary = config.positions == Positions::rotary;

@@ -10,7 +10,8 @@
 
 namespace linnet::nn {
 
-/// How tokens are drawn. The names are those of Hugging Face's `generate`.
+/// How tokens are drawn. The names are those of Hugging Face's `generate`, which by default takes the most likely
+/// token, and where it draws has a top_k of 50.
 struct GenerateOptions {
   int64_t max_new_tokens = 20;  ///< how many tokens are drawn
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token

@@ -24,6 +24,7 @@ PatchClassifierConfig completed(PatchClassifierConfig config) {
   if (config.layers < 1) {
     throw ValueError(fmt::format("PatchClassifier: {} layers; it takes at least 1", config.layers));
   }
+  detail::check_width("PatchClassifier", config.block);
   AttentionConfig& attention = config.block.attention;
   attention.causal = false;
   attention.rotary = config.positions == Positions::rotary;

@@ -25,6 +25,7 @@ SequenceClassifierConfig completed(SequenceClassifierConfig config) {
   check_size("classes", config.classes);
   check_size("layers", config.layers);
   check_size("max_tokens", config.max_tokens);
+  detail::check_width("SequenceClassifier", config.block);
   AttentionConfig& attention = config.block.attention;
   if (config.head_hidden < 0) {
     throw ValueError(fmt::format("SequenceClassifier: head_hidden is {}; it must be at least 1, or 0 for 2·width",

@@ -140,7 +140,10 @@ void DataParallel::begin() {
 }
 
 double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, Where where) {
-  begin();
+  {
+    const Call call("DataParallel::backward", where);
+    begin();
+  }
   Generator& generator = model_.generator();
   const Generator::State before = generator.state();
   uint64_t draws = 0;

@@ -184,7 +184,8 @@ void Optimizer::set_lr(double lr) {
 void Optimizer::set_lr(double lr, size_t group) {
   check_setting("lr", lr);
   if (group >= groups_.size()) {
-    throw IndexError(fmt::format("set_lr: group is {}, and the optimizer has {}", group, groups_.size()));
+    throw IndexError(
+        fmt::format("set_lr: group is {}, and the optimizer has {}, numbered from 0", group, groups_.size()));
   }
   groups_[group].lr = lr;
   write_lr();

@@ -95,8 +95,8 @@ class Optimizer {
   /// `StepOptions` by `Update::scalars` in the pass that changes the parameters, so the host waits for no device.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError when there is nothing to train, when a parameter comes twice or is no leaf, and for settings
-  /// that are negative or not finite; DTypeError for a parameter of another dtype.
+  /// Throws: ValueError when there is nothing to train, when a parameter comes twice, is no leaf or is not
+  /// contiguous, and for settings that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
   /// One parameter in a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
@@ -149,8 +149,8 @@ struct SgdConfig {
   bool nesterov = false;    ///< needs momentum and no dampening
 };
 
-/// Stochastic gradient descent with momentum, as in PyTorch: v ← μ·v + (1 − τ)·g, p ← p − lr·v, or with Nesterov's
-/// momentum p ← p − lr·(g + μ·v).
+/// Stochastic gradient descent with momentum, as in PyTorch: v ← μ·v + (1 − τ)·g, which begins as g, then
+/// p ← p − lr·v, or with Nesterov's momentum p ← p − lr·(g + μ·v).
 ///
 /// Cost: with momentum, one number of state for each number of a parameter.
 class SGD : public Optimizer {
@@ -158,8 +158,8 @@ class SGD : public Optimizer {
   /// One group of all parameters, or several groups.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice or is no leaf, and for settings out of range;
-  /// DTypeError for a parameter of another dtype.
+  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// settings out of range; DTypeError for a parameter of another dtype.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
 
@@ -168,13 +168,13 @@ class SGD : public Optimizer {
   SgdConfig config_;
 };
 
-/// Options of Adam, as in PyTorch.
+/// Options of Adam, as in PyTorch, whose `betas` are two numbers here.
 struct AdamConfig {
   double lr = 1e-3;         ///< the learning rate
   double beta1 = 0.9;       ///< decay of the gradients' running mean
   double beta2 = 0.999;     ///< decay of the squared gradients' running mean
   double eps = 1e-8;        ///< added to the denominator's root
-  double weight_decay = 0;  ///< added to the gradient
+  double weight_decay = 0;  ///< added to the gradient, times the parameter
 };
 
 /// Adam.
@@ -186,8 +186,8 @@ class Adam : public Optimizer {
   /// One group of all parameters, or several groups. Betas are in [0, 1), other settings at least 0.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice or is no leaf, and for settings out of range;
-  /// DTypeError for a parameter of another dtype.
+  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// settings out of range; DTypeError for a parameter of another dtype.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
 
@@ -236,7 +236,8 @@ class AdamW : public Adam {
 /// Throws: ValueError for a `norm_type` that is no norm.
 Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type = 2, Where where = {});
 /// The factor that brings gradients of this norm (from `grad_norm`) to a norm of at most `max_norm`:
-/// max_norm / (norm + 1e-6), as in PyTorch. It is 1 where that is more, and where the norm is infinite or NaN.
+/// max_norm / (norm + 1e-6), as in PyTorch. It is 1 where that is more. It is 1 too where the norm is infinite or
+/// NaN, while PyTorch multiplies by 0 or NaN then.
 ///
 /// Throws: ValueError for a `max_norm` below 0.
 Tensor clip_factor(const Tensor& norm, double max_norm, Where where = {});

@@ -116,10 +116,10 @@ Schedule one_cycle_momentum(const OneCycle& config);
 /// Options of ReduceLROnPlateau, as in PyTorch.
 struct PlateauConfig {
   double lr = 1e-3;         ///< the first rate
-  bool maximise = false;    ///< whether more is better, as of an accuracy
+  bool maximise = false;    ///< whether more is better, as of an accuracy: PyTorch's mode "max"
   double factor = 0.1;      ///< of the rate, where it is reduced; below 1
   int64_t patience = 10;    ///< how many measurements in a row may be no better before the rate is reduced
-  double threshold = 1e-4;  ///< the share of the best one by which another must be better
+  double threshold = 1e-4;  ///< the share of the best one by which another must be better: threshold_mode "rel"
   int64_t cooldown = 0;     ///< how many measurements after a reduction do not count
   double min_lr = 0;        ///< the rate is not reduced below
   double eps = 1e-8;        ///< the least reduction that is made

@@ -78,7 +78,8 @@ class GRU : public Recurrent {
   GRU(First&& first, Rest&&...) : Recurrent(refuse_outside_of_a_module(first)) {}
 
   /// Shapes: x [T, B, in] → output [T, B, directions·H], or both batch first; h_n [directions·layers, B, H].
-  /// Throws: as gru; ShapeError for states and masks that do not fit; ValueError for padding before a real step.
+  /// Throws: as gru; ShapeError for states and masks that do not fit; DTypeError for a mask that is not bool;
+  /// ValueError for padding before a real step, and for both lengths and a mask.
   GRUResult operator()(const Tensor& x, const GRUInputs& inputs = {}, Where where = {}) const;
 };
 

@@ -26,8 +26,8 @@ struct WordVectors {
 ///     const nn::WordVectors glove = nn::read_glove("glove.6B.300d.txt", words, rng);
 ///
 /// Cost: one pass over the file; found·D² for the covariance and D³ to draw, or neither if found < D. Takes one draw.
-/// Throws: IoError, with the line, for a line of another width, for a number that cannot be read or is not finite,
-/// and for a file without any word of the vocabulary.
+/// Throws: IoError, with the line, for a line of another width, for more than 1,024 numbers, for a number that cannot
+/// be read or is beyond ±1e18, and for a file without any word of the vocabulary.
 /// Source: Pennington et al. 2014 for the files; Wu et al. 2021, section 4.1, for the words without a vector.
 WordVectors read_glove(const std::filesystem::path& path, const WordVocabulary& vocabulary, Generator& rng,
                        Where where = {});

@@ -130,7 +130,8 @@ std::string WordVocabulary::decode(std::span<const int64_t> ids) const {
   std::string text;
   for (const int64_t id : ids) {
     if (id < 0 || id >= size()) {
-      throw IndexError(fmt::format("WordVocabulary: id {} of a vocabulary of {} words", id, size()));
+      throw IndexError(
+          fmt::format("WordVocabulary: id {} is not in the vocabulary of {} words, 0 to {}", id, size(), size() - 1));
     }
     text += words_[static_cast<size_t>(id)] + ' ';
   }

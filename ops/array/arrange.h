@@ -27,15 +27,16 @@ Tensor flip(const Tensor& x, const Shape& dims, Where where = {});
 /// Throws: ShapeError unless there are as many shifts as dims, or one shift without dims.
 Tensor roll(const Tensor& x, const Shape& shifts, const Shape& dims = {}, Where where = {});
 
-/// The whole of x sizes[d] times along dim d. As in PyTorch, sizes beyond x's rank make new leading dims. (NumPy's
-/// repeat is `repeat_interleave`.)
+/// Repeats the whole of x sizes[d] times along dim d. As in PyTorch, sizes beyond x's rank make new leading dims.
+/// (NumPy's repeat is `repeat_interleave`.)
 ///
 /// Throws: ShapeError for fewer sizes than x has dims, and for a negative size.
 Tensor repeat(const Tensor& x, const Shape& sizes, Where where = {});
-/// The same where there may be fewer sizes than dims: the last dims take them.
+/// As `repeat`, but there may be fewer sizes than dims; they are then those of the last dims.
 Tensor tile(const Tensor& x, const Shape& sizes, Where where = {});
 
-/// Each element of x along `dim` `repeats` times, or element i repeats[i] times. Without dim, of x flattened.
+/// Repeats each element of x along `dim`: `repeats` times, or element i repeats[i] times. Without dim, x is flattened
+/// first.
 ///
 /// Shapes: repeats is [size of dim], or has one element.
 /// Dtypes: repeats is int64 or int32.

@@ -79,7 +79,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
     throw ValueError(
         fmt::format("start, stop and step must be finite; they are {}, {} and {}", start.real, stop.real, step.real));
   }
-  if (step.real == 0) throw ValueError("step is 0");
+  if (step.real == 0) throw ValueError("step is 0; it must lead from start to stop");
   if ((stop.real - start.real) / step.real < 0) {
     throw ValueError(
         fmt::format("step {} leads away from stop: start is {}, stop {}", step.real, start.real, stop.real));

@@ -12,8 +12,8 @@
 
 /// New tensors. None requires a gradient until `set_requires_grad`.
 ///
-/// Throws: ShapeError for a negative size; MemoryError when memory does not suffice; DeviceError for a device that
-/// was not built or does not answer.
+/// Throws: ShapeError for a negative size; MemoryError when memory does not suffice; DTypeError for bfloat16 on the
+/// CPU; DeviceError for a device that was not built or does not answer.
 
 namespace linnet {
 
@@ -22,7 +22,7 @@ namespace linnet {
 /// Dtypes: any.
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
-/// Every element is `value`.
+/// Every element is `value`. The dtype does not depend on it, while torch.full({2}, 1) is int64.
 ///
 /// Throws: DTypeError when the dtype cannot hold it: 0.5 as an int64, say.
 Tensor full(const Shape& shape, Scalar value, DType dtype = DType::float32, Device device = Device::cpu,
@@ -46,7 +46,7 @@ Tensor arange(Scalar start, Scalar stop, Scalar step = 1, std::optional<DType> d
 /// 0, 1, … below stop.
 Tensor arange(Scalar stop, std::optional<DType> dtype = {}, Where where = {});
 
-/// `steps` evenly spaced values from start to stop, both included.
+/// `steps` evenly spaced values from start to stop, both included; `start` alone for one step.
 ///
 /// Shapes: [steps].
 /// Throws: ValueError when steps < 0.
@@ -55,26 +55,29 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype = DType::f
 /// Ones on the diagonal, zeros elsewhere.
 ///
 /// Shapes: [n, m], or [n, n] for m = −1.
+/// Throws: ShapeError for another negative size.
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Where where = {});
 
 /// The numbers in row-major order: `tensor({1.5, 2.5})`, `tensor({1, 2, 3, 4}, {2, 2})`. One size of `shape` may be
-/// −1, to be derived.
+/// −1, to be derived. The numbers of a list in braces are doubles in C++, so that `tensor({1, 2})` is float32, while
+/// torch.tensor([1, 2]) is int64. Integer variables go into a vector, since C++ refuses them in a list of doubles.
 ///
-/// Throws: ShapeError when the numbers do not fill the shape.
+/// Throws: ShapeError when the numbers do not fill the shape; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, DType dtype = DType::float32,
               Where where = {});
 /// The numbers with a dtype: `tensor({3, 1, 2}, DType::int64)`.
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where = {});
 
-/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`.
+/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`, and no numbers are
+/// `zeros({0})`: `{{1}, {2}}` and `{}` could mean either kind of list, so g++ refuses them.
 ///
-/// Throws: ShapeError unless all rows have as many numbers.
+/// Throws: ShapeError unless all rows have as many numbers; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType dtype = DType::float32,
               Where where = {});
 
 /// A copy of `values`.
 ///
-/// Dtypes: `dtype_of<T>`.
+/// Dtypes: `dtype_of<T>`: int32 for a vector of int, int64 for one of int64_t.
 /// Throws: ShapeError when the numbers do not fill the shape.
 template <class T>
 Tensor tensor(const std::vector<T>& values, const Shape& shape = {-1}, Where where = {}) {

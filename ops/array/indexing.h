@@ -10,12 +10,13 @@
 /// Dtypes: indices are int64 or int32.
 /// Gradient: any number of times, but none to indices.
 /// Cost: one pass over the elements of the result; backward, over those of x.
-/// Throws: IndexError for an index outside [0, size), with its position; DTypeError for indices of another dtype;
-/// ShapeError for ranks and sizes that do not fit.
+/// Throws: IndexError for an index outside [0, size), with its position, also for a negative one, which PyTorch's
+/// x[index] counts from the end; DTypeError for indices of another dtype; ShapeError for ranks and sizes that do not
+/// fit.
 
 namespace linnet {
 
-/// Rows of `weight` at `ids`.
+/// Rows of `weight` at `ids`. The order is torch.embedding's; torch.nn.functional.embedding takes `ids` first.
 ///
 /// Shapes: weight [V, D], ids [...] → [..., D].
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where = {});
@@ -34,9 +35,10 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {
 /// fixed order.
 ///
 /// Shapes: `index` and `src` have x's rank. `index` is no larger than `src`, and no larger than x but in `dim`.
+/// Throws: DTypeError also where x and src differ in dtype.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
-/// The same, where x and `indices` broadcast in the other dims. Without dim, both are flattened. NumPy's
+/// `gather`, but x and `indices` broadcast in the other dims. Without dim, both are flattened. NumPy's
 /// take_along_axis.
 ///
 /// Shapes: x and `indices` have one rank, unless dim is left out.

@@ -41,7 +41,7 @@ Tensor rsqrt(const Tensor& x, Where where = {});
 /// Dtypes: floating or integer.
 /// Gradient: 0 at 0, NaN at NaN.
 Tensor abs(const Tensor& x, Where where = {});
-/// −1, 0 or 1; NaN for NaN.
+/// −1, 0 or 1; NaN for NaN, as in NumPy. (PyTorch gives 0 for it.)
 ///
 /// Dtypes: floating or integer.
 /// Gradient: 0.

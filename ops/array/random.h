@@ -29,6 +29,7 @@ Tensor randn_like(const Tensor& x, Generator& generator, Where where = {});
 
 /// Integers in [low, high), equally likely to within 2^-32.
 ///
+/// Dtypes: int64 or int32.
 /// Throws: ValueError unless 0 < high − low ≤ 2^32, and where the dtype cannot hold them.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generator, DType dtype = DType::int64,
                Device device = Device::cpu, Where where = {});
@@ -40,8 +41,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, Generator& generat
 /// Throws: ValueError unless 0 ≤ n ≤ 2^32.
 Tensor randperm(int64_t n, Generator& generator, Where where = {});
 
-/// Zeroes each element with probability `rate` and scales the others by 1/(1 − rate). Returns x when not training. No
-/// mask is stored: backward draws it again.
+/// Zeroes each element with probability `rate`, PyTorch's p, and scales the others by 1/(1 − rate). Returns x when
+/// not training. No mask is stored: backward draws it again.
 ///
 /// Dtypes: floating.
 /// Gradient: any number of times.

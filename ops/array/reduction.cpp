@@ -195,6 +195,7 @@ Tensor detail::sum_in(DType dtype, const Tensor& x, const Shape& dims, bool keep
 }
 
 Tensor sum(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {
+  const Call call("sum", where);
   return detail::sum_in(sum_dtype(x), x, dims, keepdim, where);
 }
 

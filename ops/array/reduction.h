@@ -87,8 +87,8 @@ ValuesAndIndices Tensor::min(Dim dim, KeepDim keepdim, Where where) const {
   return linnet::min(*this, dim, keepdim, where);
 }
 
-/// The middle one of all elements in their order: of an even number the lower of two. (NumPy takes their mean.) NaN
-/// where there is a NaN.
+/// The element in the middle when all are sorted: for an even number, the lower one of the two in the middle. (NumPy
+/// takes their mean.) NaN where there is a NaN.
 ///
 /// Dtypes: any but bool.
 /// Gradient: any number of times, shared evenly among equal elements.
@@ -148,7 +148,9 @@ Tensor cumprod(const Tensor& x, int64_t dim, Where where = {});
 /// before and after x first.
 ///
 /// Shapes: `dim` gets smaller by n, down to 0, unless they were given. `prepend` and `append` have x's shape but in
-/// `dim`. Dtypes: any; of bools, whether neighbours differ. Throws: ValueError for a negative n.
+/// `dim`.
+/// Dtypes: any; of bools, whether neighbours differ.
+/// Throws: ValueError for a negative n.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
             Where where = {});
 

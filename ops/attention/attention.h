@@ -9,7 +9,8 @@ namespace linnet {
 
 /// How softmax_attention weighs.
 struct SoftmaxAttentionOptions {
-  /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
+  /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries. So the last query
+  /// sees all keys, as in a text that goes on. With PyTorch's is_causal query i sees keys up to i, even if M ≠ N.
   bool causal = false;
   /// The factor of q·k; 1/√D when not given.
   std::optional<double> scale = {};

@@ -22,8 +22,9 @@ struct LinearAttentionOptions {
   /// between φ(q) and φ(k). `reference` has no dropout.
   FastmaxForm form = FastmaxForm::automatic;
   /// The rate, in [0, 1), at which whole queries and keys are dropped, as in FastmaxDropout::token: the weight of a
-  /// pair is multiplied by a factor of its query and one of its key, 0 or the inverse of the keep rate. The
-  /// denominator uses all of them. A query that is dropped gives 0. No mask is stored: backward draws it again.
+  /// pair is multiplied by a factor of its query and one of its key, 0 or the inverse of the keep rate. The rate is
+  /// rounded as FastmaxOptions::dropout is. The denominator uses all of them. A query that is dropped gives 0. No
+  /// mask is stored: backward draws it again.
   double dropout = 0;
   /// Draws the masks: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;

@@ -256,8 +256,9 @@ Tensor lsh_rotations(int64_t heads, int64_t head_dim, int64_t hashes, int64_t bu
                      DType dtype, Device device, Where where) {
   const Call call("lsh_rotations", where);
   if (hashes < 1 || buckets < 2 || buckets % 2 != 0) {
-    throw ValueError(
-        fmt::format("{} hashes to {} buckets; there must be at least 1, and an even number", hashes, buckets));
+    throw ValueError(fmt::format(
+        "{} rounds of hashing to {} buckets; there must be at least 1 round, and an even number of buckets", hashes,
+        buckets));
   }
   return randn({heads, head_dim, hashes, buckets / 2}, generator, dtype, device);
 }

@@ -35,9 +35,11 @@ struct LshAttentionOptions {
 /// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
 int64_t lsh_bucket_count(int64_t tokens, int64_t chunk);
 
-/// Random rotations [H, D, R, buckets/2] from N(0, 1), for `hashes` rounds R.
+/// Random rotations [H, D, R, buckets/2] from N(0, 1), for `hashes` rounds R. Takes one draw.
 ///
 /// Dtypes: float32 or float64.
+/// Throws: ValueError for fewer than 1 round, and for an odd number of buckets or fewer than 2; DTypeError for other
+/// dtypes.
 Tensor lsh_rotations(int64_t heads, int64_t head_dim, int64_t hashes, int64_t buckets, Generator& generator,
                      DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
 

@@ -55,7 +55,7 @@ struct FastmaxOptions {
   /// a0, a1, a2 of f(s) = a0 + a1 s + a2 s², instead of the Taylor polynomial's.
   std::optional<std::array<double, 3>> coefficients = {};
   FastmaxNormalisation normalisation = FastmaxNormalisation::standard;  ///< of queries and keys
-  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;   ///< the divisor of scores
+  std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;   ///< the factor of q̂·k̂
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
   /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.

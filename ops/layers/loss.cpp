@@ -51,17 +51,28 @@ std::string classes_last(const Tensor& scores, const char* name, const Tensor& t
   return fmt::format("; classes are the last dim: did you mean {}?", moved);
 }
 
+/// A remedy for targets with a number for each class, which PyTorch takes too.
+std::string of_each_class(const Tensor& scores, const char* name, const Tensor& targets) {
+  if (scores.rank() < 2 || targets.shape() != scores.shape()) return "";
+  const std::string logarithms = std::string(name) == "logits" ? "log_softmax(logits, -1)" : name;
+  return fmt::format(
+      "argmax(targets, -1) makes classes of one-hot rows; the cross-entropy of probabilities is "
+      "-(targets * {}).sum(-1).mean()",
+      logarithms);
+}
+
 void check_class_targets(const Tensor& scores, const char* name, const Tensor& targets) {
   if (scores.rank() == 0) throw ShapeError(fmt::format("{} must be [..., C], but have rank 0", name));
+  const std::string remedy = of_each_class(scores, name, targets);
   if (!is_integer(targets.dtype())) {
-    throw DTypeError(fmt::format("targets must be int64 or int32, not {}; convert with to(DType::int64)",
-                                 name_of(targets.dtype())));
+    throw DTypeError(fmt::format("targets must be int64 or int32, not {}; {}", name_of(targets.dtype()),
+                                 remedy.empty() ? "convert with to(DType::int64)" : remedy));
   }
   const Shape rows = without_last(scores.shape());
   if (targets.shape() != rows) {
     throw ShapeError(fmt::format("{}{} ask for targets{}, one class each, but targets have shape {}{}", name,
                                  to_string(scores.shape()), to_string(rows), to_string(targets.shape()),
-                                 classes_last(scores, name, targets)));
+                                 remedy.empty() ? classes_last(scores, name, targets) : "; " + remedy));
   }
 }
 

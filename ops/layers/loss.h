@@ -8,8 +8,8 @@
 
 namespace linnet {
 
-/// How the elements' losses are reduced: not at all, to their mean, to their sum, or in `kl_div` alone to their sum
-/// over the size of the first dim.
+/// How the elements' losses are reduced: not at all, to their mean, to their sum, or, in `kl_div` alone, to their sum
+/// divided by the size of the first dim.
 enum class Reduction : uint8_t { none, mean, sum, batchmean };
 
 /// Options of `cross_entropy`.
@@ -23,7 +23,8 @@ struct CrossEntropyOptions {
 
 /// −log softmax(logits)[target], where the classes are the last dim; in PyTorch they are dim 1, so pixels [N, C, H,
 /// W] need permute(logits, {0, 2, 3, 1}) here. The mean is over the rows that are not ignored, and NaN when there are
-/// none. For a factor of each class, give log_softmax(logits, -1) to nll_loss, which has `weight`.
+/// none. For a factor of each class, give log_softmax(logits, -1) to nll_loss, which has `weight`. Where targets are
+/// probabilities p of the classes, which PyTorch takes too, write -(p * log_softmax(logits, -1)).sum(-1).mean().
 ///
 /// Shapes: logits [..., C], targets [...] → [], or [...] unreduced.
 /// Dtypes: targets are int64 or int32.
@@ -90,7 +91,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = R
 struct GaussianNllLossOptions {
   bool full = false;                      ///< whether to add log(2π)/2, which changes no gradient
   double eps = 1e-6;                      ///< smaller variances count as this, and get the gradient that it would
-  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
+  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
 };
 
 /// (log var + (input − target)²/var)/2, the negative logarithm of the target's density where `input` is the mean and
@@ -104,7 +105,7 @@ struct GaussianNllLossOptions {
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
                          const GaussianNllLossOptions& options = {}, Where where = {});
 
-/// x·y / (max(‖x‖, eps)·max(‖y‖, eps)) along `dim`, the cosine of the angle between x and y.
+/// x1·x2 / (max(‖x1‖, eps)·max(‖x2‖, eps)) along `dim`, the cosine of the angle between x1 and x2.
 ///
 /// Shapes: operands broadcast; `dim` disappears.
 /// Gradient: any number of times.
@@ -121,7 +122,8 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, do
 Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin = 0,
                              Reduction reduction = Reduction::mean, Where where = {});
 
-/// x for pairs at distance x that belong together (target 1), max(0, margin − x) for others (target −1).
+/// With x = input, the distance of a pair: x for pairs that belong together (target 1), max(0, margin − x) for others
+/// (target −1).
 ///
 /// Shapes: one shape → [], or that shape unreduced.
 /// Dtypes, Gradient, Throws: as cosine_embedding_loss.
@@ -129,7 +131,8 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
                             Reduction reduction = Reduction::mean, Where where = {});
 
 /// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`, 1 when undefined.
-/// Stable for any logit.
+/// Stable for any logit. PyTorch has a further argument `weight` before these, a factor of each loss: multiply the
+/// losses of Reduction::none by it.
 ///
 /// Shapes: logits and targets have one shape, to which `pos_weight` broadcasts.
 /// Gradient: any number of times.

@@ -17,7 +17,7 @@ namespace linnet {
 /// Options of max_pool2d and avg_pool2d.
 struct Pool2dOptions {
   std::optional<Size2d> stride = {};  ///< the kernel's size unless set
-  Size2d padding = 0;                 ///< on each side; never the largest, and 0 in a mean
+  Size2d padding = 0;                 ///< on each side; it counts as −∞ in max_pool2d, and as 0 in avg_pool2d
   Size2d dilation = 1;                ///< of max_pool2d alone
 };
 

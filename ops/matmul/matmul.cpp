@@ -158,7 +158,9 @@ Tensor outer(const Tensor& a, const Tensor& b, Where where) {
 Tensor transpose(const Tensor& x, Where where) {
   const Call call("transpose", where);
   if (x.rank() < 2) {
-    throw ShapeError(fmt::format("takes at least two dims, but x has shape {}", to_string(x.shape())));
+    throw ShapeError(
+        fmt::format("takes at least two dims, but x has shape {}; unsqueeze(1) makes a column of a vector",
+                    to_string(x.shape())));
   }
   return x.transpose(-2, -1);
 }

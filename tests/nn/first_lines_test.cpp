@@ -101,12 +101,11 @@ TEST_CASE("first lines: indices and slices") {
   CHECK(x[{newaxis}].shape() == Shape{1, 2, 3});
   CHECK(x[{ellipsis, newaxis}].shape() == Shape{2, 3, 1});
   CHECK_THROWS_AS(x[2], IndexError);
-  CHECK_THROWS_WITH_AS((x[{0, 3}]), doctest::Contains("index 3 is out of range for dimension 1 of [2, 3]"),
+  CHECK_THROWS_WITH_AS((x[{0, 3}]), doctest::Contains("index 3 is out of range for dim 1 of [2, 3]"), IndexError);
+  CHECK_THROWS_WITH_AS((x[{newaxis, Slice{}, -4}]), doctest::Contains("index -4 is out of range for dim 1 of [2, 3]"),
                        IndexError);
-  CHECK_THROWS_WITH_AS((x[{newaxis, Slice{}, -4}]),
-                       doctest::Contains("index -4 is out of range for dimension 1 of [2, 3]"), IndexError);
   CHECK_THROWS_WITH_AS((zeros({2, 3, 4})[{0, ellipsis, 4}]),
-                       doctest::Contains("index 4 is out of range for dimension 2 of [2, 3, 4]"), IndexError);
+                       doctest::Contains("index 4 is out of range for dim 2 of [2, 3, 4]"), IndexError);
   CHECK_THROWS_WITH_AS((x[{0, 0, 0}]), doctest::Contains("3 indices are too many for a tensor of shape [2, 3]"),
                        IndexError);
   CHECK_THROWS_WITH_AS((x[{ellipsis, ellipsis}]), doctest::Contains("only one index may be an ellipsis"), IndexError);

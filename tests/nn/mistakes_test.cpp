@@ -58,6 +58,18 @@ const Mistake kMistakes[] = {
      "cross_entropy: target 10 of row 2 is not a class: there are 10, from 0 on (and ignore_index is -100)"},
     {"labels as floating-point numbers", [](Program& p) { cross_entropy(p.model(p.x), p.y.to(DType::float32)); },
      "cross_entropy: targets must be int64 or int32, not float32; convert with to(DType::int64)"},
+    {"one-hot labels", [](Program& p) { cross_entropy(p.model(p.x), one_hot(p.y, 10)); },
+     "cross_entropy: logits[4, 10] ask for targets[4], one class each, but targets have shape [4, 10]; "
+     "argmax(targets, -1) makes classes of one-hot rows; the cross-entropy of probabilities is "
+     "-(targets * log_softmax(logits, -1)).sum(-1).mean()"},
+    {"probabilities of the classes as labels",
+     [](Program& p) { nll_loss(log_softmax(p.model(p.x), 1), full({4, 10}, 0.1)); },
+     "nll_loss: targets must be int64 or int32, not float32; argmax(targets, -1) makes classes of one-hot rows; the "
+     "cross-entropy of probabilities is -(targets * log_probs).sum(-1).mean()"},
+    {"a model without a width", [](Program& p) { nn::DecoderLM(p.rng, {.vocabulary = 65, .context = 8}); },
+     "DecoderLM: block.attention.width is 0; it must be at least 1"},
+    {"a gradient that backward never reached", [](Program& p) { p.x.grad().sum(); },
+     "sum: the tensor is undefined: never assigned, or the gradient of a tensor that no backward reached"},
     {"one label too many for the batch", [](Program& p) { cross_entropy(p.model(p.x), zeros({5}, DType::int64)); },
      "cross_entropy: logits[4, 10] ask for targets[4], one class each, but targets have shape [5]"},
     {"classes of pixels in dim 1",

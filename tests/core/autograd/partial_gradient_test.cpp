@@ -208,8 +208,7 @@ TEST_CASE("partial gradients: one that does not fit is refused, with the op's na
                        starts("the gradient of input 0 is float32, the input float64"), DTypeError);
   CHECK_THROWS_WITH_AS(
       returning({of({2, 2}), 1, 5}),
-      starts(partial + "2 indices from 5 on with step 1, which leave dimension 1 of [2, 6], which has size 6"),
-      IndexError);
+      starts(partial + "2 indices from 5 on with step 1, which leave dim 1 of [2, 6], which has size 6"), IndexError);
   for (const int64_t start :
        {int64_t{-1}, int64_t{6}, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
     for (const int64_t step : {1, 2}) {

@@ -63,6 +63,6 @@ TEST_CASE("sequences: counts that differ, and examples that do not exist") {
                        ValueError);
   CHECK_THROWS_AS(LabelledSequences(sequences_of({{1}, {2}}), {1, 2}, sequences_of({{1}})), ValueError);
   const LabelledSequences data(sequences_of({{1}, {2}}), {1, 2});
-  CHECK_THROWS_WITH_AS(batch_of(data, {0, 2}), "example 2 of 2", IndexError);
+  CHECK_THROWS_WITH_AS(batch_of(data, {0, 2}), "there is no example 2 of 2; they are numbered from 0", IndexError);
   CHECK_THROWS_AS(batch_of(data, {-1}), IndexError);
 }

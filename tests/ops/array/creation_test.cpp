@@ -65,7 +65,8 @@ TEST_CASE("creation: arange") {
   CHECK_THROWS_WITH_AS(arange(0., NAN), doctest::Contains("must be finite"), ValueError);
   CHECK_THROWS_AS(arange(0., INFINITY), ValueError);
   CHECK(arange(0).numel() == 0);
-  CHECK_THROWS_WITH_AS(arange(0, 3, 0, DType::int64, {"a.cpp", 7}), "arange: step is 0 (a.cpp:7)", ValueError);
+  CHECK_THROWS_WITH_AS(arange(0, 3, 0, DType::int64, {"a.cpp", 7}),
+                       "arange: step is 0; it must lead from start to stop (a.cpp:7)", ValueError);
   CHECK_THROWS_WITH_AS(arange(0, 3, -1, {}, {"a.cpp", 7}),
                        "arange: step -1 leads away from stop: start is 0, stop 3 (a.cpp:7)", ValueError);
 }
