@@ -106,23 +106,30 @@ void check_architecture() {
                     error_text(status) + "); " + remedy + ", or use --device cpu (Device::cpu)");
 }
 
-/// Leaves each rank of a host a GPU of its own. CUDA reads the variable in its first call.
-void choose_gpu() {
+/// Leaves each rank of a host a GPU of its own. CUDA reads the variable in its first call. Returns whether it
+/// has been set.
+bool choose_gpu() {
   const std::optional<int> rank = detail::local_rank();
-  if (!rank) return;
+  if (!rank) return false;
   const std::string chosen = detail::visible_gpu(std::getenv("CUDA_VISIBLE_DEVICES"), *rank);
   setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
+  return true;
 }
 
 struct Gpu {
   cudaStream_t stream = nullptr;
 
   Gpu() {
-    choose_gpu();
+    const bool has_chosen = choose_gpu();
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess) refuse_device(status);
     if (count == 0) refuse_device(cudaErrorNoDevice);
+    if (has_chosen && count > 1) {
+      throw DeviceError(std::to_string(count) +
+                        " GPUs are visible after this rank has chosen one, since something, " +
+                        "such as MPI, called CUDA before; let the launcher set CUDA_VISIBLE_DEVICES for each rank");
+    }
     check_architecture();
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
   }

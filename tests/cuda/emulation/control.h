@@ -13,6 +13,7 @@ namespace linnet::emulation {
 struct Properties {
   int major = 9, minor = 0;
   int driver = 13000;  ///< for CUDA of this version; 0 for none
+  int devices = 1;
 };
 Properties& properties();
 

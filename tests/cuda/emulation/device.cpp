@@ -62,7 +62,7 @@ using namespace linnet::emulation;
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (const cudaError_t error = error_told()) return error;
-  *count = 1;
+  *count = properties().devices;
   return cudaSuccess;
 }
 

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -90,6 +91,14 @@ TEST_CASE("alone: a GPU that does not open" * doctest::skip()) {
   properties().driver = 13000;
   fail_next("cudaGetDeviceCount", cudaErrorNoDevice);
   contains(opening_says(), "no NVIDIA GPU answers (an error: emulated)" + end);
+
+  properties().devices = 2;
+  ::setenv("OMPI_COMM_WORLD_LOCAL_RANK", "1", 1);
+  contains(opening_says(),
+           "2 GPUs are visible after this rank has chosen one, since something, such as MPI, called "
+           "CUDA before; let the launcher set CUDA_VISIBLE_DEVICES for each rank");
+  ::unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  properties().devices = 1;
 
   properties().major = 12;
   fail_next("cudaFuncGetAttributes", cudaErrorNoKernelImageForDevice);
