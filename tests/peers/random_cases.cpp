@@ -278,7 +278,9 @@ std::map<std::string, Run> all_ops() {
        [](C c) { return cosine_embedding_loss(c[0], c[1], c[2], c.real("margin"), c.reduction()); }},
       {"hinge_embedding_loss", [](C c) { return hinge_embedding_loss(c[0], c[1], c.real("margin"), c.reduction()); }},
       {"binary_cross_entropy_with_logits",
-       [](C c) { return binary_cross_entropy_with_logits(c[0], c[1], c[2], c.reduction()); }},
+       [](C c) { return binary_cross_entropy_with_logits(c[0], c[1], {c[2], c[3], c.reduction()}); }},
+      {"binary_cross_entropy",
+       [](C c) { return binary_cross_entropy(c[0], c[1], {.weight = c[2], .reduction = c.reduction()}); }},
       {"accuracy", [](C c) { return scalar(accuracy(c[0], c[1]), DType::float64); }},
       {"softmax_attention",
        [](C c) {

@@ -138,10 +138,13 @@ def signs(rows: bool) -> Callable[[Draw], None]:
     return draw
 
 
-def binary_cross_entropy(d: Draw) -> None:
-    shape = d.tensor(d.shape())
-    d.tensor(shape, change=lambda x: x.sigmoid())
-    d.inputs.append(None) if d.chance(0.4) else d.tensor(d.broadcast(shape), grad=False)
+def binary_cross_entropy(of_logits: bool) -> Callable[[Draw], None]:
+    def draw(d: Draw) -> None:
+        shape = d.tensor(d.shape(), change=torch.clone if of_logits else torch.sigmoid)
+        d.tensor(shape, change=torch.sigmoid)
+        for _ in range(2 if of_logits else 1):  # weight and pos_weight
+            d.inputs.append(None) if d.chance(0.4) else d.tensor(d.broadcast(shape), grad=False)
+    return draw
 
 
 def rows(loss: Callable) -> Callable:
@@ -240,9 +243,11 @@ LAYER_OPS = {
         "hinge_embedding_loss": Op(F.hinge_embedding_loss,
                                    plus(signs(rows=False), margin=[1, 0.3], reduction=REDUCTIONS), **SUMS),
         "binary_cross_entropy_with_logits": Op(
-            lambda x, target, weight, reduction: F.binary_cross_entropy_with_logits(x, target, pos_weight=weight,
-                                                                                    reduction=reduction),
-            plus(binary_cross_entropy, reduction=REDUCTIONS), **SUMS),
+            lambda x, target, weight, pos_weight, reduction: F.binary_cross_entropy_with_logits(
+                x, target, weight, pos_weight=pos_weight, reduction=reduction),
+            plus(binary_cross_entropy(of_logits=True), reduction=REDUCTIONS), **SUMS),
+        "binary_cross_entropy": Op(F.binary_cross_entropy,
+                                   plus(binary_cross_entropy(of_logits=False), reduction=REDUCTIONS), **SUMS),
         "accuracy": Op(lambda x, target: (x.argmax(-1) == target).double().mean(), classes, **ROUNDED),
     },
 }  # fmt: skip
