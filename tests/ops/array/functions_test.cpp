@@ -194,7 +194,22 @@ TEST_CASE("compare: isclose, element by element") {
                        "isclose: rtol is -1 and atol 0; neither may be negative (a.cpp:7)", ValueError);
   CHECK_THROWS_WITH_AS(allclose(a, b, 0, kNan, false, {"a.cpp", 7}),
                        "allclose: rtol is 0 and atol nan; neither may be negative (a.cpp:7)", ValueError);
-  CHECK_THROWS_AS(isclose(arange(3), arange(3)), DTypeError);
+}
+
+TEST_CASE("compare: isclose of integers and bools, as in PyTorch") {
+  const Tensor a = tensor<int64_t>({100'000, 1'000'000, -5, 7}), b = tensor<int64_t>({100'001, 1'000'011, 5, 7});
+  CHECK(isclose(a, b).to_vector<bool>() == Bools{true, false, false, true});
+  CHECK(isclose(a, b, 0, 11, true).to_vector<bool>() == Bools{true, true, true, true});
+  CHECK(isclose(a.to(DType::int32), b.to(DType::int32), 0, 10).to_vector<bool>() == Bools{true, false, true, true});
+  CHECK(isclose(tensor({1, 0}, DType::boolean), tensor({1, 1}, DType::boolean)).to_vector<bool>() ==
+        Bools{true, false});
+  CHECK(allclose(arange(3), arange(3)));
+  // Without tolerances integers are exact, also those that float64 cannot tell apart.
+  const int64_t large = int64_t{1} << 53;
+  CHECK_FALSE(allclose(tensor<int64_t>({large}), tensor<int64_t>({large + 1}), 0, 0));
+  // The difference of the smallest and the largest does not wrap around.
+  CHECK_FALSE(allclose(tensor<int64_t>({INT64_MIN}), tensor<int64_t>({INT64_MAX})));
+  CHECK_THROWS_AS(isclose(arange(3), zeros({3})), DTypeError);
 }
 
 TEST_CASE("activations: at the ends, and gradients at NaN, as in PyTorch") {

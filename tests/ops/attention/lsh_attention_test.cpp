@@ -264,6 +264,8 @@ TEST_CASE("lsh_buckets are the largest of [xΩ, −xΩ], the first of equal ones
   CHECK(lsh_bucket_count(1, 64) == 2);
   CHECK(lsh_bucket_count(64 * 7, 64) == 6);
   CHECK(lsh_bucket_count(64 * 7 + 1, 64) == 8);
+  CHECK_THROWS_WITH_AS(lsh_bucket_count(64, 0, {"a.cpp", 7}),
+                       "lsh_bucket_count: chunk is 0; it must be at least 1 (a.cpp:7)", ValueError);
 }
 
 TEST_CASE("Causal lsh_attention with given buckets: the future changes no bit of the past") {
