@@ -399,6 +399,6 @@ TEST_CASE("lsh_attention says what is wrong") {
   refused({.chunk = 2, .dropout = 0.5, .generator = &rng, .released = true},
           "dropout is 0.5, but the released form has none; leave one out");
   refused({.chunk = 4, .released = true}, "the released form takes whole chunks, and 6 tokens are none of 4");
-  CHECK_THROWS_WITH_AS(lsh_rotations(1, 2, 1, 3, rng), doctest::Contains("1 hashes to 3 buckets"), ValueError);
+  CHECK_THROWS_WITH_AS(lsh_rotations(1, 2, 1, 3, rng), doctest::Contains("1 rounds of hashing to 3 buckets"), ValueError);
   CHECK_THROWS_AS(lsh_buckets(in.q, zeros({2, 4, 1, 1}, DType::float64)), ShapeError);
 }
