@@ -84,6 +84,13 @@ Tensor logical_or(const Tensor& a, const Tensor& b, Where where) {
   return maximum(a, b);
 }
 
+Tensor logical_xor(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("logical_xor", where);
+  check_bool(a, "a");
+  check_bool(b, "b");
+  return ne(a, b);
+}
+
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where) {
   Op op("where", where, {condition, a, b});
   check_bool(condition, "condition");

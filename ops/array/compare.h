@@ -41,6 +41,7 @@ Tensor isfinite(const Tensor& x, Where where = {});
 Tensor logical_not(const Tensor& x, Where where = {});
 Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
 Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
+Tensor logical_xor(const Tensor& a, const Tensor& b, Where where = {});
 
 /// a where `condition` is true, b elsewhere.
 ///
