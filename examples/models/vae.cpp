@@ -47,7 +47,7 @@ struct Vae : nn::Module {
   Tensor elbo(const Tensor& x, Generator& rng) const {
     const Normal q = encode(x);
     const Tensor z = q.mean + exp(0.5 * q.log_var) * randn_like(q.mean, rng);  // section 2.4
-    const Tensor log_p = -binary_cross_entropy_with_logits(decode(z), x, {}, Reduction::none).sum(1);
+    const Tensor log_p = -binary_cross_entropy_with_logits(decode(z), x, {.reduction = Reduction::none}).sum(1);
     const Tensor kl = 0.5 * (q.mean.square() + exp(q.log_var) - 1 - q.log_var).sum(1);  // appendix B
     return log_p - kl;                                                                  // eq. 3
   }

@@ -9,7 +9,7 @@ namespace linnet::nn {
 
 Dropout::Dropout(Module& parent, std::string name, double rate)
     : Module(parent, std::move(name), fmt::format("Dropout {}", rate)), rate_(rate) {
-  if (!(rate >= 0 && rate < 1)) throw ValueError(fmt::format("{}: the rate must be in [0, 1)", label()));
+  if (!(rate >= 0 && rate <= 1)) throw ValueError(fmt::format("{}: the rate must be from 0 to 1", label()));
 }
 
 Tensor Dropout::operator()(const Tensor& x, Where where) const {

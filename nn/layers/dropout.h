@@ -4,11 +4,11 @@
 
 namespace linnet::nn {
 
-/// In training, zeroes each element with probability `rate`, PyTorch's p, and scales the others by 1/(1 − rate). In
-/// evaluation it changes nothing.
+/// In training, zeroes each element with probability `rate`, PyTorch's p, and scales the others by 1/(1 − rate); a
+/// rate of 1 leaves nothing. In evaluation it changes nothing.
 class Dropout : public Module {
  public:
-  /// Throws: ValueError unless 0 ≤ rate < 1. (PyTorch takes 1 too, with which nothing is left.)
+  /// Throws: ValueError unless 0 ≤ rate ≤ 1.
   Dropout(Module& parent, std::string name, double rate);
   template <NotAModule First, class... Rest>
   Dropout(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}

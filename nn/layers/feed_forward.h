@@ -11,7 +11,7 @@ namespace linnet::nn {
 /// Source: Vaswani et al. 2017, eq. 2, with GELU in place of ReLU.
 class FeedForward : public Module {
  public:
-  /// Throws: ValueError for sizes below 1, and for a dropout outside [0, 1).
+  /// Throws: ValueError for sizes below 1, and for a dropout outside [0, 1].
   FeedForward(Module& parent, std::string name, int64_t width, int64_t hidden, bool bias = true,
               Gelu kind = Gelu::erf, double dropout = 0);
   template <NotAModule First, class... Rest>

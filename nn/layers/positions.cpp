@@ -79,6 +79,7 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
 
 Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType dtype, Device device, Where where) {
   const Call call("sinusoidal_positions", where);
+  detail::check_floating(dtype);
   if (width % 2 != 0) throw ValueError(fmt::format("the width is {}; it must be even", width));
   const Tensor angle = angles(count, start, width);
   const Tensor pairs = stack({sin(angle), cos(angle)}, 2);  // [count, width/2, 2]
@@ -87,6 +88,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start, DType d
 
 Tensor rotate(const Tensor& x, int64_t start, Where where) {
   const Call call("rotate", where);
+  detail::check_floating(x.dtype());
   const int64_t width = x.size(-1), half = width / 2;
   if (width % 2 != 0) throw ShapeError(fmt::format("x{}: the last dim must be even", to_string(x.shape())));
   const DType dtype = computed_in(x.dtype());

@@ -23,8 +23,9 @@ class PositionEmbedding : public Module {
   /// Tokens x at positions start … start + N − 1, with the vectors added.
   ///
   /// Shapes: x [B, N, width] → [B, N, width].
-  /// Dtypes: bfloat16 tokens are added in float32.
-  /// Throws: ValueError past the end of learned positions, and for sinusoidal ones of an odd width.
+  /// Dtypes: floating; bfloat16 tokens are added in float32.
+  /// Throws: DTypeError where there is a vector to add to other tokens; ValueError past the end of learned positions,
+  /// and for sinusoidal ones of an odd width.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
   std::vector<Setting> settings() const override;
@@ -39,7 +40,7 @@ class PositionEmbedding : public Module {
 /// cosine.
 ///
 /// Shapes: [count, width].
-/// Throws: ValueError when the width is odd.
+/// Throws: ValueError when the width is odd; DTypeError for a dtype that is not floating.
 /// Source: Vaswani et al. 2017, section 3.5.
 Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start = 0, DType dtype = DType::float32,
                             Device device = Device::cpu, Where where = {});
@@ -49,7 +50,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start = 0, DTy
 ///
 /// Shapes: x [..., N, D] → [..., N, D].
 /// Dtypes: floating; bfloat16 is rotated in float32.
-/// Throws: ShapeError when D is odd.
+/// Throws: ShapeError when D is odd; DTypeError for other dtypes.
 /// Source: Su et al. 2021, eq. 34.
 Tensor rotate(const Tensor& x, int64_t start = 0, Where where = {});
 

@@ -25,7 +25,7 @@ struct BlockConfig {
 /// Source: Vaswani et al. 2017, section 3.1.
 class Block : public Module {
  public:
-  /// Throws: ValueError as make_attention does, for dropouts outside [0, 1), and for `hidden` below 0.
+  /// Throws: ValueError as make_attention does, for dropouts outside [0, 1], and for `hidden` below 0.
   Block(Module& parent, std::string name, const BlockConfig& config);
 
   /// The sequence form.

@@ -8,6 +8,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_names.h>
 #include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/elementwise.h>
@@ -29,7 +30,12 @@ Tensor share_of_larger(const Tensor& a, const Tensor& b) {
 /// Kernels divide integers, which traps at 0, or gives anything.
 void check_divisor(bool holds_zero) {
   if (!holds_zero) return;
-  throw ValueError("b holds 0, and integers have no remainder by 0; floating tensors give NaN: to(DType::float32)");
+  throw ValueError("b holds 0, and integers are not divided by 0; floating tensors are: to(DType::float32)");
+}
+
+void check_divisors(const Tensor& b) {
+  if (!is_integer(b.dtype())) return;
+  Recording::check_values(b, [](const Tensor& on_cpu) { check_divisor(any(eq(on_cpu, 0)).item<bool>()); });
 }
 
 /// The remainder by a divisor that was checked.
@@ -40,6 +46,36 @@ Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
                    [a = save_for(op, 1, a), b = save_for(op, 1, b)](const Tensor& g) {
                      return Grads{g, b.defined() ? neg(mul(g, floor(div(a(), b())))) : Tensor{}};
                    });
+}
+
+/// ⌊a/b⌋ of int64. float64 divides, and once more what it left beyond its 53 bits.
+Tensor integer_quotient(const Tensor& a, const Tensor& b) {
+  const Tensor divisor = b.to(DType::float64);
+  const auto divided = [&](const Tensor& x) { return round(div(x.to(DType::float64), divisor)).to(DType::int64); };
+  const Tensor multiple = sub(a, checked_remainder(a, b, {})), estimate = divided(multiple);
+  return add(estimate, divided(sub(multiple, mul(estimate, b))));
+}
+
+/// ⌊a/b⌋ of floating tensors, by the remainder, because a/b may be rounded up to a whole number.
+Tensor floating_quotient(const Tensor& a, const Tensor& b) {
+  const Tensor rest = checked_remainder(a, b, {}), quotient = round(div(sub(a, rest), b));
+  // The remainder is infinite where b is, and has the other sign than a. By 0 there is none.
+  return linnet::where(eq(b, 0), div(a, b), masked_fill(quotient, isinf(rest), -1));
+}
+
+/// ⌊a/b⌋ by a divisor that was checked.
+Tensor checked_quotient(const Tensor& a, const Tensor& b, Where where) {
+  Op op("floor_divide", where, {a, b});
+  const DType dtype = op.common_dtype();
+  if (dtype == DType::boolean) throw DTypeError("a and b are bool; convert them with to(DType::int64)");
+  Tensor out;
+  {
+    const NoGrad no_grad;
+    const bool is_real = is_floating(dtype);
+    const DType wide = is_real ? computed_in(dtype) : DType::int64;
+    out = (is_real ? floating_quotient : integer_quotient)(a.to(wide), b.to(wide)).to(dtype);
+  }
+  return op.record(out, [](const Tensor& g) { return Grads{zeros_like(g), zeros_like(g)}; });
 }
 
 }  // namespace
@@ -80,10 +116,14 @@ Tensor div(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor remainder(const Tensor& a, const Tensor& b, Where where) {
   const Call call("remainder", where);
-  if (is_integer(b.dtype())) {
-    Recording::check_values(b, [](const Tensor& on_cpu) { check_divisor(any(eq(on_cpu, 0)).item<bool>()); });
-  }
+  check_divisors(b);
   return checked_remainder(a, b, where);
+}
+
+Tensor floor_divide(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("floor_divide", where);
+  check_divisors(b);
+  return checked_quotient(a, b, where);
 }
 
 Tensor neg(const Tensor& x, Where where) {
@@ -194,6 +234,17 @@ Tensor remainder(const Tensor& a, Scalar b, Where where) {
 Tensor remainder(Scalar a, const Tensor& b, Where where) {
   const Call call("remainder", where);
   return remainder(number_beside(b, a), b);
+}
+
+Tensor floor_divide(const Tensor& a, Scalar b, Where where) {
+  const Call call("floor_divide", where);
+  check_divisor(is_integer(a.dtype()) && b.real == 0);
+  return checked_quotient(a, number_beside(a, b), where);
+}
+
+Tensor floor_divide(Scalar a, const Tensor& b, Where where) {
+  const Call call("floor_divide", where);
+  return floor_divide(number_beside(b, a), b);
 }
 
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where) {

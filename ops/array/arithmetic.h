@@ -44,6 +44,16 @@ Tensor remainder(const Tensor& a, const Tensor& b, Where where = {});
 Tensor remainder(const Tensor& a, Scalar b, Where where = {});
 Tensor remainder(Scalar a, const Tensor& b, Where where = {});
 
+/// ⌊a/b⌋, Python's a // b: the whole number q for which a is q·b + remainder(a, b). As in PyTorch, floating numbers
+/// give a/b for b = 0, and NaN for an infinite a.
+///
+/// Gradient: 0.
+/// Cost: some ten passes, and the check of `remainder`.
+/// Throws: as `remainder`. Integers beyond ±2⁶² overflow, as in other ops.
+Tensor floor_divide(const Tensor& a, const Tensor& b, Where where = {});
+Tensor floor_divide(const Tensor& a, Scalar b, Where where = {});
+Tensor floor_divide(Scalar a, const Tensor& b, Where where = {});
+
 /// −x
 Tensor neg(const Tensor& x, Where where = {});
 

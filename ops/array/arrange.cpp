@@ -142,4 +142,52 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_vie
   return grids;
 }
 
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim, Where where) {
+  const Call call("unbind", where);
+  std::vector<Tensor> views;
+  for (int64_t i = 0; i < x.size(dim); ++i) views.push_back(x.select(dim, i));
+  return views;
+}
+
+Tensor movedim(const Tensor& x, const Shape& source, const Shape& destination, Where where) {
+  const Call call("movedim", where);
+  if (source.rank() != destination.rank()) {
+    throw ShapeError(fmt::format("source {} and destination {} differ in length; each dim goes to one place",
+                                 to_string(source), to_string(destination)));
+  }
+  const int rank = x.rank();
+  Shape order = Shape::filled(rank, -1), is_moved = Shape::filled(rank, 0);  // dim d is dim order[d] of x
+  for (int i = 0; i < source.rank(); ++i) {
+    const int from = normalise_dim(source[i], rank), to = normalise_dim(destination[i], rank);
+    if (is_moved[from] || order[to] != -1) {
+      throw ShapeError(fmt::format("source {} or destination {} names a dim of x{} twice", to_string(source),
+                                   to_string(destination), to_string(x.shape())));
+    }
+    is_moved[from] = 1;
+    order[to] = from;
+  }
+  int next = 0;
+  for (int64_t& dim : order) {
+    if (dim != -1) continue;
+    while (is_moved[next]) ++next;
+    dim = next++;
+  }
+  return x.permute(order);
+}
+
+Tensor expand_as(const Tensor& x, const Tensor& other, Where where) {
+  const Call call("expand_as", where);
+  return x.expand(other.shape());
+}
+
+Tensor reshape_as(const Tensor& x, const Tensor& other, Where where) {
+  const Call call("reshape_as", where);
+  return x.reshape(other.shape());
+}
+
+Tensor view_as(const Tensor& x, const Tensor& other, Where where) {
+  const Call call("view_as", where);
+  return x.view(other.shape());
+}
+
 }  // namespace linnet

@@ -6,11 +6,11 @@
 
 #include <linnet/core/tensor.h>
 
-/// The elements of a tensor in another order, or several times. But for `meshgrid`, results are copies.
+/// The elements of a tensor in another order, in another shape, or several times.
 ///
 /// Dtypes: any.
 /// Gradient: any number of times.
-/// Cost: one copy of the result.
+/// Cost: one copy of the result, but for those whose results are views.
 /// Throws: ShapeError for a dim that does not exist.
 
 namespace linnet {
@@ -52,5 +52,25 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<i
 /// Cost: none; the results are views.
 /// Throws: ShapeError for other ranks; ValueError for another indexing and for no tensors.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij", Where where = {});
+
+/// x[0], x[1], … along `dim`, which disappears. `stack` puts them together again.
+///
+/// Cost: none; the results are views.
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0, Where where = {});
+
+/// x with dim source[i] as dim destination[i]; the other dims keep their order.
+///
+/// Shapes: movedim(x, 1, -1) of x [B, C, H, W] is [B, H, W, C].
+/// Cost: none; the result is a view.
+/// Throws: ShapeError also for a dim that is named twice, and unless there are as many sources as destinations.
+Tensor movedim(const Tensor& x, const Shape& source, const Shape& destination, Where where = {});
+
+/// x.expand(other.shape()), x.reshape(other.shape()) and x.view(other.shape()), which core/tensor.h documents.
+/// `other` gets no gradient.
+///
+/// Cost: none, but for a `reshape_as` that has to copy.
+Tensor expand_as(const Tensor& x, const Tensor& other, Where where = {});
+Tensor reshape_as(const Tensor& x, const Tensor& other, Where where = {});
+Tensor view_as(const Tensor& x, const Tensor& other, Where where = {});
 
 }  // namespace linnet

@@ -84,6 +84,13 @@ Tensor logical_or(const Tensor& a, const Tensor& b, Where where) {
   return maximum(a, b);
 }
 
+Tensor logical_xor(const Tensor& a, const Tensor& b, Where where) {
+  const Call call("logical_xor", where);
+  check_bool(a, "a");
+  check_bool(b, "b");
+  return ne(a, b);
+}
+
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where) {
   Op op("where", where, {condition, a, b});
   check_bool(condition, "condition");
@@ -115,16 +122,21 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where) {
 
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
   Op op("isclose", where, {a, b});
-  op.floating_dtype();
+  op.common_dtype();
   if (!(rtol >= 0 && atol >= 0)) {
     throw ValueError(fmt::format("rtol is {} and atol {}; neither may be negative", rtol, atol));
   }
   const NoGrad no_grad;
-  const Tensor difference = abs(sub(a, b));
-  const Tensor near = logical_and(le(difference, add(mul(abs(b), rtol), atol)), isfinite(difference));
-  const Tensor close = logical_or(eq(a, b), near);
-  return op.non_differentiable(equal_nan ? logical_or(close, logical_and(isnan(a), isnan(b))) : close,
-                               "its result is true or false");
+  Tensor close = eq(a, b);
+  if (rtol > 0 || atol > 0) {
+    const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::float64;
+    const Tensor x = a.to(dtype), y = b.to(dtype);
+    const Tensor difference = abs(sub(x, y));
+    const Tensor near = logical_and(le(difference, add(mul(abs(y), rtol), atol)), isfinite(difference));
+    close = logical_or(close, near);
+  }
+  if (equal_nan) close = logical_or(close, logical_and(isnan(a), isnan(b)));
+  return op.non_differentiable(close, "its result is true or false");
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {

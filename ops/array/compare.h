@@ -41,6 +41,7 @@ Tensor isfinite(const Tensor& x, Where where = {});
 Tensor logical_not(const Tensor& x, Where where = {});
 Tensor logical_and(const Tensor& a, const Tensor& b, Where where = {});
 Tensor logical_or(const Tensor& a, const Tensor& b, Where where = {});
+Tensor logical_xor(const Tensor& a, const Tensor& b, Where where = {});
 
 /// a where `condition` is true, b elsewhere.
 ///
@@ -53,7 +54,7 @@ Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {
 /// True where |a − b| ≤ atol + rtol·|b|. Equal infinities are close. A NaN is close to nothing, or with `equal_nan`
 /// to another NaN.
 ///
-/// Dtypes: floating.
+/// Dtypes: any. Integers and bools are compared as float64 is, but exactly where rtol and atol are 0.
 /// Cost: some ten passes.
 /// Throws: ValueError for a negative rtol or atol.
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,

@@ -1,5 +1,7 @@
 #include <linnet/ops/array/math.h>
 
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -27,6 +29,11 @@ Tensor smooth_function(const char* name, Unary kind, const Tensor& x, Where wher
   op.floating_dtype();
   return op.record(detail::unary(kind, x),
                    [x = op.save(x), backward](const Tensor& g) { return Grads{backward(g, x())}; });
+}
+
+double largest_finite(DType dtype) {
+  if (dtype == DType::float64) return std::numeric_limits<double>::max();
+  return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 digits
 }
 
 }  // namespace
@@ -171,6 +178,16 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
     if (max) grad = linnet::where(le(input, *max), grad, 0);
     return Grads{grad};
   });
+}
+
+Tensor nan_to_num(const Tensor& x, Scalar nan, std::optional<Scalar> posinf, std::optional<Scalar> neginf,
+                  Where where) {
+  const Call call("nan_to_num", where);
+  if (!is_floating(x.dtype())) return x;
+  const double largest = largest_finite(x.dtype());
+  const Tensor without_nan = masked_fill(x, isnan(x), nan);
+  const Tensor up_to_largest = masked_fill(without_nan, eq(x, INFINITY), posinf.value_or(largest));
+  return masked_fill(up_to_largest, eq(x, -INFINITY), neginf.value_or(-largest));
 }
 
 }  // namespace linnet

@@ -71,5 +71,13 @@ Tensor erf(const Tensor& x, Where where = {});
 /// Gradient: 1 from min to max inclusive; 0 outside and at NaN.
 /// Throws: ValueError when min > max or both are absent.
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max = {}, Where where = {});
+/// x with `nan` in place of NaN, `posinf` in place of ∞ and `neginf` in place of −∞; where these two are absent, the
+/// largest and the smallest finite number of the dtype.
+///
+/// Dtypes: any; only floating ones hold what is replaced.
+/// Gradient: 1; 0 where x is replaced.
+/// Cost: some six passes.
+Tensor nan_to_num(const Tensor& x, Scalar nan = 0, std::optional<Scalar> posinf = {},
+                  std::optional<Scalar> neginf = {}, Where where = {});
 
 }  // namespace linnet

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,9 +34,10 @@ struct ReductionShapes {
 ReductionShapes reduction_shapes(const Tensor& x, const Shape& dims, bool keepdim) {
   ReductionShapes shapes;
   shapes.kept = x.shape();
-  Shape reduced = Shape::filled(x.rank(), dims.rank() == 0 ? 1 : 0);
+  const int dim_count = std::max(x.rank(), 1);  // as in PyTorch, rank 0 has a dim 0 too
+  Shape reduced = Shape::filled(dim_count, dims.rank() == 0 ? 1 : 0);
   for (const int64_t listed : dims) {
-    const int dim = normalise_dim(listed, x.rank());
+    const int dim = normalise_dim(listed, dim_count);
     if (reduced[dim]) {
       throw ShapeError(fmt::format("dims {} name dim {} of x{} twice", to_string(dims), dim, to_string(x.shape())));
     }

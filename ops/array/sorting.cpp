@@ -77,6 +77,11 @@ ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending, Where where
   return sort_along(x, normalise_dim(dim, x.rank()), x.size(dim), descending);
 }
 
+Tensor argsort(const Tensor& x, int64_t dim, bool descending, Where where) {
+  const Call call("argsort", where);
+  return sort(x.detach(), dim, descending).indices;
+}
+
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
   Call call("topk", where);
   if (x.rank() == 0) {

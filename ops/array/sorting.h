@@ -14,6 +14,13 @@ namespace linnet {
 /// Throws: ShapeError for a dim that does not exist.
 ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = {});
 
+/// The indices of `sort`, which put x in order: gather(x, dim, argsort(x, dim)) is sorted.
+///
+/// Dtypes: any → int64.
+/// Gradient: none.
+/// Cost, Throws: as `sort`.
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = {});
+
 /// The k largest (or smallest) elements along `dim`, best first, with their indices. Otherwise as `sort`.
 ///
 /// Cost: only the k elements are put in order.

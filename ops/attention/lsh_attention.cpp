@@ -220,6 +220,10 @@ Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   return sum(o * softmax(log_sums, 2), {2}).reshape({batch, heads, tokens, width});
 }
 
+void check_chunk(int64_t chunk) {
+  if (chunk < 1) throw ValueError(fmt::format("chunk is {}; it must be at least 1", chunk));
+}
+
 void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionOptions& options) {
   detail::check_heads(q, "q");
   if (buckets.rank() != 4 || buckets.size(0) != q.size(0) || buckets.size(1) != q.size(1) || buckets.size(2) < 1 ||
@@ -230,7 +234,7 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
   if (buckets.dtype() != DType::int64) {
     throw DTypeError(fmt::format("buckets is {}; it must be int64", name_of(buckets.dtype())));
   }
-  if (options.chunk < 1) throw ValueError(fmt::format("chunk is {}; it must be at least 1", options.chunk));
+  check_chunk(options.chunk);
   if (buckets.numel() > 0 && min(buckets).item<int64_t>() < 0) {
     throw ValueError(fmt::format("buckets has {}; a bucket is a number from 0", min(buckets).item<int64_t>()));
   }
@@ -248,7 +252,9 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
 
 }  // namespace
 
-int64_t lsh_bucket_count(int64_t tokens, int64_t chunk) {
+int64_t lsh_bucket_count(int64_t tokens, int64_t chunk, Where where) {
+  const Call call("lsh_bucket_count", where);
+  check_chunk(chunk);
   return std::max<int64_t>(2, (tokens + chunk - 1) / chunk) / 2 * 2;
 }
 

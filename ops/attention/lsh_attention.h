@@ -33,7 +33,9 @@ struct LshAttentionOptions {
 };
 
 /// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
-int64_t lsh_bucket_count(int64_t tokens, int64_t chunk);
+///
+/// Throws: ValueError for a chunk below 1.
+int64_t lsh_bucket_count(int64_t tokens, int64_t chunk, Where where = {});
 
 /// Random rotations [H, D, R, buckets/2] from N(0, 1), for `hashes` rounds R. Takes one draw.
 ///

@@ -121,6 +121,31 @@ void check_signs(const Tensor& targets) {
   });
 }
 
+/// `factor` of losses that have the shape of the targets, in the dtype of the losses.
+Tensor factor_beside(const Tensor& targets, const char* targets_name, const Tensor& factor, const char* name) {
+  if (broadcast_shapes(factor.shape(), targets.shape()) != targets.shape()) {
+    throw ShapeError(fmt::format("{}{} does not broadcast to the shape of {}{}", name, to_string(factor.shape()),
+                                 targets_name, to_string(targets.shape())));
+  }
+  return in_computed(factor);
+}
+
+/// −(t·log x + (1 − t)·log(1 − x)) with logarithms of at least −100. The gradient is that without the bound, by a
+/// divisor of at least 1e-12: both are PyTorch's.
+Tensor binary_losses(const Tensor& x, const Tensor& t) {
+  Op op("binary_cross_entropy", Where{}, {x, t});
+  op.floating_dtype();
+  Tensor losses;
+  {
+    const NoGrad no_grad;
+    losses = sub(mul(sub(t, 1), clamp(log1p(neg(x)), -100)), mul(t, clamp(log(x), -100)));
+  }
+  return op.record(losses, [x = op.save(x), t = op.save(t), needs_t = op.needs_grad(1)](const Tensor& g) {
+    const Tensor divisor = maximum(mul(x(), sub(1, x())), 1e-12);
+    return Grads{mul(g, div(sub(x(), t()), divisor)), needs_t ? mul(g, sub(log1p(neg(x())), log(x()))) : Tensor{}};
+  });
+}
+
 Tensor cross_entropy_backward(const Tensor& g, const Tensor& logits, const Tensor& targets,
                               const Tensor& max_and_log_sum, const CrossEntropyOptions& options) {
   Op op("cross_entropy_backward", Where{}, {g, logits});
@@ -285,22 +310,33 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
   return reduce(linnet::where(eq(target, 1), x, up_to_margin), reduction);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight,
-                                        Reduction reduction, Where where) {
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        const BinaryCrossEntropyOptions& options, Where where) {
   const Call call("binary_cross_entropy_with_logits", where);
   detail::check_same_shape(logits, "logits", targets, "targets");
   // With −log σ(x) = softplus(−x) and −log(1 − σ(x)) = x + softplus(−x):
   //   (1 − t)·x + (1 + (p − 1)·t)·softplus(−x)
   const Tensor x = in_computed(logits), t = in_computed(targets);
   Tensor positive = softplus(neg(x));
-  if (pos_weight.defined()) {
-    if (broadcast_shapes(pos_weight.shape(), targets.shape()) != targets.shape()) {
-      throw ShapeError(fmt::format("pos_weight{} does not broadcast to the shape of targets{}",
-                                   to_string(pos_weight.shape()), to_string(targets.shape())));
-    }
-    positive = mul(add(mul(sub(in_computed(pos_weight), 1), t), 1), positive);
+  if (options.pos_weight.defined()) {
+    const Tensor p = factor_beside(targets, "targets", options.pos_weight, "pos_weight");
+    positive = mul(add(mul(sub(p, 1), t), 1), positive);
   }
-  return reduce(add(mul(sub(1, t), x), positive), reduction);
+  const Tensor losses = add(mul(sub(1, t), x), positive);
+  if (!options.weight.defined()) return reduce(losses, options.reduction);
+  return reduce(mul(factor_beside(targets, "targets", options.weight, "weight"), losses), options.reduction);
+}
+
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options,
+                            Where where) {
+  const Call call("binary_cross_entropy", where);
+  if (options.pos_weight.defined()) {
+    throw ValueError("pos_weight is for binary_cross_entropy_with_logits; give its factors in weight");
+  }
+  detail::check_same_shape(input, "input", target, "target");
+  const Tensor losses = binary_losses(in_computed(input), in_computed(target));
+  if (!options.weight.defined()) return reduce(losses, options.reduction);
+  return reduce(mul(factor_beside(target, "target", options.weight, "weight"), losses), options.reduction);
 }
 
 double accuracy(const Tensor& logits, const Tensor& targets, Where where) {

@@ -130,15 +130,35 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin = 1,
                             Reduction reduction = Reduction::mean, Where where = {});
 
-/// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`, 1 when undefined.
-/// Stable for any logit. PyTorch has a further argument `weight` before these, a factor of each loss: multiply the
-/// losses of Reduction::none by it.
+/// Options of `binary_cross_entropy_with_logits` and of `binary_cross_entropy`, which refuses `pos_weight`.
+struct BinaryCrossEntropyOptions {
+  /// A factor of each loss; 1 when undefined. The mean is still over the number of losses.
+  Tensor weight = {};
+  /// A factor p of the part of the losses that targets of 1 have; 1 when undefined.
+  Tensor pos_weight = {};
+  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
+};
+
+/// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`. Stable for any
+/// logit.
 ///
-/// Shapes: logits and targets have one shape, to which `pos_weight` broadcasts.
-/// Gradient: any number of times.
-/// Throws: ShapeError and DTypeError as mse_loss.
-Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets, const Tensor& pos_weight = {},
-                                        Reduction reduction = Reduction::mean, Where where = {});
+/// Shapes: logits and targets have one shape, to which `weight` and `pos_weight` broadcast → [], or that shape
+/// unreduced.
+/// Gradient: any number of times, to the factors too.
+/// Throws: ShapeError, DTypeError.
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
+                                        const BinaryCrossEntropyOptions& options = {}, Where where = {});
+
+/// −(t·log x + (1 − t)·log(1 − x)) for probabilities x = input and targets t, both in [0, 1]. Logarithms below −100
+/// count as −100. Where the probabilities are sigmoids, binary_cross_entropy_with_logits of the logits loses fewer
+/// digits. A probability outside [0, 1] gives NaN; PyTorch throws, and has to wait for a GPU.
+///
+/// Shapes: input and target have one shape, to which `weight` broadcasts → [], or that shape unreduced.
+/// Gradient: any number of times, to `weight` too. To the input it is (x − t)/max(x·(1 − x), 1e-12), so that it is
+/// finite at 0 and 1; to the target log(1 − x) − log x, which is not.
+/// Throws: ShapeError and DTypeError; ValueError for a `pos_weight`.
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {},
+                            Where where = {});
 
 /// The share of rows of logits whose largest entry is at the target; NaN without rows.
 ///

@@ -1,5 +1,6 @@
 """The ops in ops/array and core/tensor.h: how they are drawn, and what PyTorch has for each."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -230,6 +231,13 @@ def permute(d: Draw) -> None:
     d.arguments["dims"] = [d.choice([dim, dim - rank]) for dim in d.sample(range(rank), rank)]
 
 
+def movedim(d: Draw) -> None:
+    rank = len(d.tensor(d.shape(1)))
+    source = d.dims(rank)
+    places = [d.choice([dim, dim - rank]) for dim in d.sample(range(rank), len(source))]
+    d.arguments |= {"source": source, "destination": places}
+
+
 def created(**choices: list) -> Callable[[Draw], None]:
     """No tensor, but a dtype and arguments."""
     def draw(d: Draw) -> None:
@@ -266,11 +274,14 @@ ARRAY_OPS = {
            ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",
             "atan", "sinh", "cosh", "reciprocal", "erf")},
         "clamp": Op(torch.clamp, clamp, NUMBERS),
+        "nan_to_num": Op(torch.nan_to_num, plus(unary, nan=[0, 2], posinf=[1, 3], neginf=[-1, 0]), NUMBERS),
         "add": Op(with_number(torch.add), two_or_number, NUMBERS),
         "sub": Op(with_number(torch.sub), two_or_either_number, NUMBERS),
         "mul": Op(with_number(torch.mul), two_or_number, NUMBERS),
         "div": Op(with_number(torch.div), two_or_either_number),
         "remainder": Op(with_number(torch.remainder), two_or_either_number, NUMBERS),
+        "floor_divide": Op(with_number(functools.partial(torch.div, rounding_mode="floor")), two_or_either_number,
+                           NUMBERS),
         "pow": Op(with_number(torch.pow), two_or_either_number, **ROUNDED),
         "atan2": Op(torch.atan2, two, **ROUNDED),
         "lerp": Op(torch.lerp, lerp, **SUMS),
@@ -286,7 +297,8 @@ ARRAY_OPS = {
         "logical_not": Op(torch.logical_not, unary, [torch.bool]),
         "logical_and": Op(torch.logical_and, two, [torch.bool]),
         "logical_or": Op(torch.logical_or, two, [torch.bool]),
-        "isclose": Op(torch.isclose, plus(two, rtol=[1e-5, 0.5], atol=[0, 0.3], equal_nan=BOTH)),
+        "logical_xor": Op(torch.logical_xor, two, [torch.bool]),
+        "isclose": Op(torch.isclose, plus(two, rtol=[0, 1e-5, 0.5], atol=[0, 0.3], equal_nan=BOTH), ANY),
         "allclose": Op(lambda *x, **rest: torch.tensor(torch.allclose(*x, **rest)),
                        plus(two, rtol=[1e-5, 0.5], atol=[0, 9], equal_nan=BOTH)),
     },
@@ -313,6 +325,7 @@ ARRAY_OPS = {
     },
     "sorting and selection": {
         "sort": Op(lambda x, **rest: torch.sort(x, stable=True, **rest), plus(along, descending=BOTH), ANY),
+        "argsort": Op(lambda x, **rest: torch.argsort(x, stable=True, **rest), plus(along, descending=BOTH), ANY),
         "topk": Op(torch.topk, topk, NUMBERS, any_index=True),
         "searchsorted": Op(torch.searchsorted, searchsorted, NUMBERS),
         "nonzero": Op(torch.nonzero, unary, ANY),
@@ -363,6 +376,8 @@ ARRAY_OPS = {
         "flatten": Op(torch.flatten, two_dims("start_dim", "end_dim"), ANY),
         "transpose": Op(torch.transpose, two_dims("dim0", "dim1"), ANY),
         "permute": Op(torch.permute, permute, ANY),
+        "movedim": Op(torch.movedim, movedim, ANY),
+        "unbind": Op(torch.unbind, along, ANY),
         "narrow": Op(torch.narrow, narrow, ANY),
         "slice": Op(lambda x, dim, start, stop, step: x.movedim(dim, 0)[start:stop:step].movedim(0, dim),
                     plus(along, start=[-9, -2, 0, 0, 1, 3], stop=[-1, 0, 2, 4, 99], step=[1, 1, 2, 3]), ANY),
@@ -378,21 +393,5 @@ ARRAY_OPS = {
         "clone": Op(torch.clone, unary, ANY),
         "to": Op(lambda x, dtype: x.to(dtype), to, ANY),
         "copy_": Op(lambda x, source: x.clone().copy_(source), copy),
-    },
-    "activations and softmax": {
-        "tanh": Op(torch.tanh, unary, **ROUNDED),
-        "sigmoid": Op(torch.sigmoid, unary, **ROUNDED),
-        "relu": Op(torch.relu, unary),
-        "leaky_relu": Op(F.leaky_relu, plus(unary, negative_slope=[0.01, 0.3, 0, -0.5])),
-        "elu": Op(F.elu, plus(unary, alpha=[1, 0.5, 2]), **ROUNDED),
-        "hardtanh": Op(F.hardtanh, plus(unary, min_val=[-1, -0.5], max_val=[1, 0.5, -0.7])),
-        "gelu": Op(F.gelu, plus(unary, approximate=["none", "tanh"]), **SUMS),
-        "silu": Op(F.silu, unary, **ROUNDED),
-        "softplus": Op(lambda x, beta: torch.logaddexp(x * beta, torch.zeros_like(x)) / beta,
-                       plus(unary, beta=[1, 0.5, 3]), **ROUNDED),
-        "logsigmoid": Op(F.logsigmoid, unary, **ROUNDED),
-        "glu": Op(F.glu, along, **SUMS),
-        "softmax": Op(torch.softmax, along, **SUMS),
-        "log_softmax": Op(torch.log_softmax, along, **SUMS),
     },
 }  # fmt: skip

@@ -71,6 +71,12 @@ def at_bound(case: "Case") -> bool:
     return any((x == bound).any() for bound in case.draw.arguments.values())
 
 
+def near_certain(case: "Case") -> bool:
+    """Whether a probability is almost 0 or 1."""
+    x = case.draw.inputs[0].view().detach()
+    return bool((x * (1 - x) <= 1e-12).any())
+
+
 def tied(case: "Case") -> bool:
     return case.draw.ties or case.draw.special
 
@@ -102,6 +108,12 @@ EXPLAINED = [
     Explained("kl_div", "gradient 1.*, PyTorch nan", "0 * log 0 is constant in linnet's gradient by a target of 0"),
     Explained("binary_cross_entropy.*", "gradient 1.*: nan, PyTorch -?inf",
               "the gradient by the target of an infinite logit", special),
+    Explained("binary_cross_entropy_with_logits", "gradient 0.*nan",
+              "an infinite weight multiplies two parts of the gradient, of either sign", special),
+    Explained("binary_cross_entropy", "PyTorch refuses: all elements of .* between 0 and 1",
+              "linnet gives NaN", special),
+    Explained("binary_cross_entropy", "gradient 0",
+              "within 1e-12 of 0 or 1 PyTorch divides by 1e-12 as float32 rounds it", near_certain),
     Explained("scatter|index_put", "gradient 1",
               "PyTorch's gradient goes to each value for a place, linnet's to the last", named_twice),
     Explained("cosine_similarity", "gradient",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from random_draws import BOTH, NUMBERS, REDUCTIONS, ROUNDED, SUMS, Draw, Op, plus, reduction, shaped, two
+from random_draws import BOTH, NUMBERS, REDUCTIONS, ROUNDED, SUMS, Draw, Op, along, plus, reduction, shaped, two, unary
 
 EPS, IGNORED = [1e-5, 0.1], [-100, 0, 2]
 EQUATIONS = ["ij,jk->ik", "bij,bjk->bik", "ii->i", "ij->ji", "i,ij,j->", "ij,ij->", "bij,kj->bki", "i,j", "ij->",
@@ -138,10 +138,13 @@ def signs(rows: bool) -> Callable[[Draw], None]:
     return draw
 
 
-def binary_cross_entropy(d: Draw) -> None:
-    shape = d.tensor(d.shape())
-    d.tensor(shape, change=lambda x: x.sigmoid())
-    d.inputs.append(None) if d.chance(0.4) else d.tensor(d.broadcast(shape), grad=False)
+def binary_cross_entropy(of_logits: bool) -> Callable[[Draw], None]:
+    def draw(d: Draw) -> None:
+        shape = d.tensor(d.shape(), change=torch.clone if of_logits else torch.sigmoid)
+        d.tensor(shape, change=torch.sigmoid)
+        for _ in range(2 if of_logits else 1):  # weight and pos_weight
+            d.inputs.append(None) if d.chance(0.4) else d.tensor(d.broadcast(shape), grad=False)
+    return draw
 
 
 def rows(loss: Callable) -> Callable:
@@ -195,6 +198,22 @@ def attention_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.
 
 
 LAYER_OPS = {
+    "activations and softmax": {
+        "tanh": Op(torch.tanh, unary, **ROUNDED),
+        "sigmoid": Op(torch.sigmoid, unary, **ROUNDED),
+        "relu": Op(torch.relu, unary),
+        "leaky_relu": Op(F.leaky_relu, plus(unary, negative_slope=[0.01, 0.3, 0, -0.5])),
+        "elu": Op(F.elu, plus(unary, alpha=[1, 0.5, 2]), **ROUNDED),
+        "hardtanh": Op(F.hardtanh, plus(unary, min_val=[-1, -0.5], max_val=[1, 0.5, -0.7])),
+        "gelu": Op(F.gelu, plus(unary, approximate=["none", "tanh"]), **SUMS),
+        "silu": Op(F.silu, unary, **ROUNDED),
+        "softplus": Op(lambda x, beta: torch.logaddexp(x * beta, torch.zeros_like(x)) / beta,
+                       plus(unary, beta=[1, 0.5, 3]), **ROUNDED),
+        "logsigmoid": Op(F.logsigmoid, unary, **ROUNDED),
+        "glu": Op(F.glu, along, **SUMS),
+        "softmax": Op(torch.softmax, along, **SUMS),
+        "log_softmax": Op(torch.log_softmax, along, **SUMS),
+    },
     "matrix products": {
         "matmul": Op(torch.matmul, matmul, **SUMS),
         "linear": Op(F.linear, shaped("...i", "oi", "o?"), **SUMS),
@@ -240,9 +259,11 @@ LAYER_OPS = {
         "hinge_embedding_loss": Op(F.hinge_embedding_loss,
                                    plus(signs(rows=False), margin=[1, 0.3], reduction=REDUCTIONS), **SUMS),
         "binary_cross_entropy_with_logits": Op(
-            lambda x, target, weight, reduction: F.binary_cross_entropy_with_logits(x, target, pos_weight=weight,
-                                                                                    reduction=reduction),
-            plus(binary_cross_entropy, reduction=REDUCTIONS), **SUMS),
+            lambda x, target, weight, pos_weight, reduction: F.binary_cross_entropy_with_logits(
+                x, target, weight, pos_weight=pos_weight, reduction=reduction),
+            plus(binary_cross_entropy(of_logits=True), reduction=REDUCTIONS), **SUMS),
+        "binary_cross_entropy": Op(F.binary_cross_entropy,
+                                   plus(binary_cross_entropy(of_logits=False), reduction=REDUCTIONS), **SUMS),
         "accuracy": Op(lambda x, target: (x.argmax(-1) == target).double().mean(), classes, **ROUNDED),
     },
 }  # fmt: skip

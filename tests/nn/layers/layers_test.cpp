@@ -119,7 +119,14 @@ TEST_CASE("Dropout: in training only, from the model's generator") {
   CHECK(net(x).to_vector<float>() != y.to_vector<float>());
   net.eval();
   CHECK(net(x).to_vector<float>() == x.to_vector<float>());
-  CHECK_THROWS_WITH_AS(net.add<nn::Dropout>(1.0), doctest::Contains("must be in [0, 1)"), ValueError);
+  CHECK_THROWS_WITH_AS(net.add<nn::Dropout>(1.5), doctest::Contains("must be from 0 to 1"), ValueError);
+  CHECK_THROWS_AS(net.add<nn::Dropout>(-0.5), ValueError);
+
+  nn::Sequential nothing(rng);
+  nothing.add<nn::Dropout>(1.0);
+  CHECK(nothing(x).to_vector<float>() == std::vector<float>(10'000, 0));
+  nothing.eval();
+  CHECK(nothing(x).to_vector<float>() == x.to_vector<float>());
 }
 
 TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
@@ -136,8 +143,16 @@ TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
   CHECK(product(7, 4) != near(product(7, 5), 1e-3));
   CHECK(nn::rotate(q, 0).to_vector<double>() == q.to_vector<double>());
   CHECK_THROWS_AS(nn::rotate(zeros({2, 3})), ShapeError);
+  CHECK_THROWS_WITH_AS(nn::rotate(arange(8).reshape({2, 4})),
+                       doctest::Contains("rotate: takes floating tensors, not int64"), DTypeError);
 
   nn::Sequential net(rng);
+  for (const nn::Positions kind : {nn::Positions::sinusoidal, nn::Positions::learned}) {
+    const nn::PositionEmbedding added(net, kind == nn::Positions::learned ? "learned" : "sinusoidal", kind, 8, 4);
+    CHECK_THROWS_AS(added(zeros({1, 8, 4}, DType::int64)), DTypeError);
+  }
+  CHECK_THROWS_WITH_AS(nn::sinusoidal_positions(2, 4, 0, DType::int32),
+                       doctest::Contains("sinusoidal_positions: takes floating tensors, not int32"), DTypeError);
   const nn::PositionEmbedding pos(net, "pos", nn::Positions::learned, 8, 4);
   CHECK(pos(zeros({1, 8, 4})).shape() == Shape{1, 8, 4});
   CHECK_THROWS_WITH_AS(pos(zeros({1, 9, 4})), doctest::Contains("9 tokens, but learned positions end at 8"),

@@ -193,7 +193,7 @@ TEST_CASE("SequenceClassifier: dropouts act in training alone, each by itself") 
   }
   const Tensor ids = randint(0, 11, {2, 6}, rng);
   CHECK_FALSE(same_bits(model(ids), model(ids)));
-  config.block.activation_dropout = 1;
+  config.block.activation_dropout = 1.5;
   CHECK_THROWS_WITH_AS(nn::SequenceClassifier(rng, config), doctest::Contains("mlp.dropout"), ValueError);
 }
 

@@ -118,3 +118,50 @@ TEST_CASE("meshgrid") {
   CHECK_THROWS_WITH_AS(meshgrid({x, zeros({1, 2})}), doctest::Contains("tensor 1 is [1, 2]; rank 1 or 0 is needed"),
                        ShapeError);
 }
+
+TEST_CASE("unbind: views along a dim") {
+  Tensor x = numbered({2, 3});
+  const std::vector<Tensor> rows = unbind(x), columns = unbind(x, -1);
+  REQUIRE(rows.size() == 2);
+  REQUIRE(columns.size() == 3);
+  CHECK(values(rows[1]) == Doubles{4, 5, 6});
+  CHECK(values(columns[2]) == Doubles{3, 6});
+  x[{1, 2}] = 7;
+  CHECK(values(rows[1]) == Doubles{4, 5, 7});
+  CHECK(values(columns[2]) == Doubles{3, 7});
+  CHECK(unbind(zeros({0, 2})).empty());
+  CHECK(unbind(zeros({2, 0})).back().shape() == Shape{0});
+  CHECK_THROWS_WITH_AS(unbind(scalar(1), 0, {"a.cpp", 7}),
+                       "unbind: dim 0 does not exist: the tensor has rank 0 (a.cpp:7)", ShapeError);
+}
+
+TEST_CASE("movedim: the other dims keep their order") {
+  const Tensor x = numbered({2, 3, 4, 5});
+  CHECK(movedim(x, 1, -1).shape() == Shape{2, 4, 5, 3});
+  CHECK(movedim(x, {0, 1}, {-1, -2}).shape() == Shape{4, 5, 3, 2});
+  CHECK(movedim(x, {3, 0}, {0, 2}).shape() == Shape{5, 3, 2, 4});
+  CHECK(movedim(x, {}, {}).shape() == x.shape());
+  CHECK(values(movedim(x, {3, 0}, {0, 2})) == values(x.permute({3, 1, 0, 2})));
+  Tensor moved = movedim(x, 0, 2);
+  moved[{0, 0, 1, 0}] = -1;  // of x, because it is a view
+  CHECK(x[{1, 0, 0, 0}].item() == -1);
+  CHECK_THROWS_WITH_AS(movedim(x, {0, 1}, 1, {"a.cpp", 7}),
+                       "movedim: source [0, 1] and destination [1] differ in length; each dim goes to one place "
+                       "(a.cpp:7)",
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(movedim(x, {0, -4}, {1, 2}), doctest::Contains("names a dim of x[2, 3, 4, 5] twice"),
+                       ShapeError);
+  CHECK_THROWS_WITH_AS(movedim(x, {0, 1}, {1, 1}), doctest::Contains("names a dim of x[2, 3, 4, 5] twice"),
+                       ShapeError);
+  CHECK_THROWS_AS(movedim(x, 4, 0), ShapeError);
+}
+
+TEST_CASE("expand_as, reshape_as and view_as take another tensor's shape") {
+  const Tensor x = numbered({2, 3}), stacked = zeros({2, 2, 3});
+  CHECK(values(expand_as(x, stacked)) == Doubles{1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6});
+  CHECK(values(reshape_as(x.t(), zeros({6}))) == Doubles{1, 4, 2, 5, 3, 6});
+  CHECK(values(view_as(x, zeros({3, 2}))[2]) == Doubles{5, 6});
+  CHECK_THROWS_WITH_AS(expand_as(stacked, x), doctest::Contains("expand_as: shape [2, 3] has fewer dim"), ShapeError);
+  CHECK_THROWS_WITH_AS(reshape_as(x, stacked), doctest::Contains("reshape_as: "), ShapeError);
+  CHECK_THROWS_WITH_AS(view_as(x.t(), zeros({6})), doctest::Contains("view_as: "), ShapeError);
+}

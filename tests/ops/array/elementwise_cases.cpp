@@ -76,6 +76,7 @@ void add_arithmetic(Registry& registry) {
   add_two(registry, "div", [](auto& a, auto& b) { return div(a, b); }, positive, {0.2, 10});
   add_two(registry, "pow", [](auto& a, auto& b) { return pow(a, b); }, positive, {0.2, 5});
   add_two(registry, "remainder", [](auto& a, auto& b) { return remainder(a, b); }, any, {-9, 10});
+  add_two(registry, "floor_divide", [](auto& a, auto& b) { return floor_divide(a, b); }, any, {-9, 10});
   add_two(registry, "atan2", [](auto& a, auto& b) { return atan2(a, b); }, any);
   add_two(registry, "lerp", [](auto& a, auto& b) { return lerp(a, b, 0.3); }, any);
   add_two(registry, "maximum", [](auto& a, auto& b) { return maximum(a, b); }, apart);
@@ -91,6 +92,8 @@ void add_arithmetic(Registry& registry) {
   add_one(registry, "div", [](auto& x) { return div(3, x); }, one, "of a number, ");
   add_one(registry, "remainder", [](auto& x) { return remainder(x, 0.7); }, one, "number, ");
   add_one(registry, "remainder", [](auto& x) { return remainder(3, x); }, one, "of a number, ", {-3.1, 4.2});
+  add_one(registry, "floor_divide", [](auto& x) { return floor_divide(x, 0.7); }, one, "number, ");
+  add_one(registry, "floor_divide", [](auto& x) { return floor_divide(3, x); }, one, "of a number, ", {-3.1, 4.2});
   add_one(registry, "lerp", [](auto& x) { return lerp(x, full({}, 2, x.dtype(), x.device()), 0.8); }, one, "0.8, ");
   add_one(registry, "pow", [](auto& x) { return pow(x, 2.5); }, one, "number, ", {0.1, 10});
   add_one(registry, "pow", [](auto& x) { return pow(2.5, x); }, one, "of a number, ", {-6, 6});
@@ -133,6 +136,8 @@ void add_functions(Registry& registry) {
   add_one(registry, "clamp", [](auto& x) { return clamp(x, -1, 1.5); }, any, "", {.kinks = {-1, 1.5}});
   add_one(registry, "clamp", [](auto& x) { return clamp(x, 0.5); }, any, "min, ", {.kinks = {0.5}});
   add_one(registry, "clamp", [](auto& x) { return clamp(x, {}, 0.5); }, any, "max, ", {.kinks = {0.5}});
+
+  add_one(registry, "nan_to_num", [](auto& x) { return nan_to_num(x); }, any);
 
   add_one(registry, "tanh", [](auto& x) { return tanh(x); }, any);
   add_one(registry, "sigmoid", [](auto& x) { return sigmoid(x); }, any);
@@ -222,7 +227,7 @@ void add_comparisons(Registry& registry) {
   add("isinf", [](auto& a, auto&) { return isinf(1 / floor(a)); });
   add("isfinite", [](auto& a, auto&) { return isfinite(1 / floor(a)); });
   add("isclose", [](auto& a, auto& b) { return isclose(a, b, 0.5); });
-  for (const char* op : {"logical_not", "logical_and", "logical_or"}) {
+  for (const char* op : {"logical_not", "logical_and", "logical_or", "logical_xor"}) {
     registry.exempt.emplace_back(op, "its inputs are bool tensors");
   }
 }

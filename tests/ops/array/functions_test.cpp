@@ -116,7 +116,7 @@ TEST_CASE("remainder: of floating zeros, infinities and NaN, as in PyTorch") {
 }
 
 TEST_CASE("remainder: integers are not divided by 0, and the smallest by −1") {
-  const auto message = doctest::Contains("remainder: b holds 0, and integers have no remainder by 0");
+  const auto message = doctest::Contains("remainder: b holds 0, and integers are not divided by 0");
   for (const DType dtype : {DType::int32, DType::int64}) {
     const Tensor x = tensor({-5, 5}, dtype);
     CHECK_THROWS_WITH_AS(x % 0, message, ValueError);
@@ -127,6 +127,69 @@ TEST_CASE("remainder: integers are not divided by 0, and the smallest by −1") 
   CHECK((tensor(std::vector<int32_t>{std::numeric_limits<int32_t>::min()}) % -1).item<int32_t>() == 0);
   CHECK_THROWS_AS(remainder(ones({2}, DType::boolean), ones({2}, DType::boolean)), DTypeError);
   CHECK_THROWS_AS(arange(3) % 0.5, DTypeError);
+}
+
+TEST_CASE("floor_divide: rounds down, in every dtype, as in PyTorch") {
+  for (const DType dtype : {DType::float32, DType::float64, DType::int32, DType::int64}) {
+    const Tensor a = tensor({7, -7, 7, -7, 0, -6, 6}, {7}, dtype), b = tensor({2, 2, -2, -2, 3, 3, -3}, {7}, dtype);
+    CHECK(values(floor_divide(a, b)) == Doubles{3, -4, -4, 3, 0, -2, -2});
+    CHECK(values(floor_divide(a, 2)) == Doubles{3, -4, 3, -4, 0, -3, 3});
+    CHECK(values(floor_divide(a, -2)) == Doubles{-4, 3, -4, 3, 0, 3, -3});
+    CHECK(values(floor_divide(7, b)) == Doubles{3, 3, -4, -4, 2, 2, -3});
+    CHECK(values(floor_divide(a.unsqueeze(1), b)).size() == 49);
+    CHECK(floor_divide(a, b).dtype() == dtype);
+  }
+  CHECK(gradient([](const Tensor& x) { return floor_divide(x, 2); }, {7, -7, 0, kNan}) == Doubles{0, 0, 0, 0});
+}
+
+TEST_CASE("floor_divide: zeros, infinities and quotients that round up, as in PyTorch") {
+  const Doubles a{kInfinity, -kInfinity, kNan, 5, 5, -5, 0, 5, -5, 6, 0.3, 1, 1e30, -1e-30, -5};
+  const Doubles b{2, 2, 2, kInfinity, -kInfinity, kInfinity, 0, 0, 0, kNan, 0.1, 0.1, 1e-30, 1, -kInfinity};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const Doubles y = values(floor_divide(tensor(a).to(dtype), tensor(b).to(dtype)));
+    const double huge = dtype == DType::float32 ? kInfinity : 1e60;
+    const Doubles expected{kNan, kNan, kNan, 0, -1, -1, kNan, kInfinity, -kInfinity, kNan, 0, 9, huge, -1, 0};
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (a[i] == 0.3) continue;  // 3 // 1 in float32, and 2 in float64
+      CHECK_MESSAGE((y[i] == expected[i] || (std::isnan(y[i]) && std::isnan(expected[i]))), a[i], " // ", b[i],
+                    " is ", y[i]);
+    }
+  }
+  CHECK(floor_divide(tensor({0.3}), tensor({0.1})).item() == 3);
+  CHECK(floor_divide(tensor({0.3}, {1}, DType::float64), 0.1).item() == 2);
+}
+
+TEST_CASE("floor_divide: large integers are exact, and none is divided by 0") {
+  const int64_t large = (int64_t{1} << 62) - 1;
+  for (const int64_t a : {large, -large, large - 12345}) {
+    for (const int64_t b : {int64_t{1}, int64_t{-1}, int64_t{3}, int64_t{-7}, int64_t{1} << 40, large}) {
+      const int64_t down = a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+      CHECK(floor_divide(tensor(Ints{a}), tensor(Ints{b})).item<int64_t>() == down);
+    }
+  }
+  CHECK(floor_divide(tensor(std::vector<int32_t>{INT32_MIN, INT32_MAX}), 3).to_vector<int32_t>() ==
+        std::vector<int32_t>{-715827883, 715827882});
+  CHECK_THROWS_WITH_AS(floor_divide(arange(3), 0, {"a.cpp", 7}),
+                       "floor_divide: b holds 0, and integers are not divided by 0; floating tensors are: "
+                       "to(DType::float32) (a.cpp:7)",
+                       ValueError);
+  CHECK_THROWS_AS(floor_divide(arange(3), arange(3)), ValueError);
+  CHECK_THROWS_AS(floor_divide(3, arange(3)), ValueError);
+  CHECK_THROWS_AS(floor_divide(arange(3), 0.5), DTypeError);
+  CHECK_THROWS_AS(floor_divide(arange(3), ones({3})), DTypeError);
+  CHECK_THROWS_WITH_AS(floor_divide(ones({2}, DType::boolean), ones({2}, DType::boolean)),
+                       doctest::Contains("a and b are bool; convert them"), DTypeError);
+}
+
+TEST_CASE("nan_to_num: what replaces NaN and infinities, as in PyTorch") {
+  const Doubles at{kNan, kInfinity, -kInfinity, 1.5};
+  CHECK(values(nan_to_num(tensor(at))) == Doubles{0, 1.7976931348623157e308, -1.7976931348623157e308, 1.5});
+  CHECK(values(nan_to_num(tensor(at).to(DType::float32))) ==
+        Doubles{0, 3.4028234663852886e38, -3.4028234663852886e38, 1.5});
+  CHECK(values(nan_to_num(tensor(at), 2, 3, -4)) == Doubles{2, 3, -4, 1.5});
+  CHECK(values(nan_to_num(tensor(at), kInfinity, 3)) == Doubles{kInfinity, 3, -1.7976931348623157e308, 1.5});
+  CHECK(gradient([](const Tensor& x) { return nan_to_num(x); }, at) == Doubles{0, 0, 0, 1});
+  CHECK(nan_to_num(arange(3), 0.5).to_vector<int64_t>() == Ints{0, 1, 2});
 }
 
 TEST_CASE("atan2: every quadrant, zeros of either sign, infinities") {
@@ -194,7 +257,22 @@ TEST_CASE("compare: isclose, element by element") {
                        "isclose: rtol is -1 and atol 0; neither may be negative (a.cpp:7)", ValueError);
   CHECK_THROWS_WITH_AS(allclose(a, b, 0, kNan, false, {"a.cpp", 7}),
                        "allclose: rtol is 0 and atol nan; neither may be negative (a.cpp:7)", ValueError);
-  CHECK_THROWS_AS(isclose(arange(3), arange(3)), DTypeError);
+}
+
+TEST_CASE("compare: isclose of integers and bools, as in PyTorch") {
+  const Tensor a = tensor<int64_t>({100'000, 1'000'000, -5, 7}), b = tensor<int64_t>({100'001, 1'000'011, 5, 7});
+  CHECK(isclose(a, b).to_vector<bool>() == Bools{true, false, false, true});
+  CHECK(isclose(a, b, 0, 11, true).to_vector<bool>() == Bools{true, true, true, true});
+  CHECK(isclose(a.to(DType::int32), b.to(DType::int32), 0, 10).to_vector<bool>() == Bools{true, false, true, true});
+  CHECK(isclose(tensor({1, 0}, DType::boolean), tensor({1, 1}, DType::boolean)).to_vector<bool>() ==
+        Bools{true, false});
+  CHECK(allclose(arange(3), arange(3)));
+  // Without tolerances integers are exact, also those that float64 cannot tell apart.
+  const int64_t large = int64_t{1} << 53;
+  CHECK_FALSE(allclose(tensor<int64_t>({large}), tensor<int64_t>({large + 1}), 0, 0));
+  // The difference of the smallest and the largest does not wrap around.
+  CHECK_FALSE(allclose(tensor<int64_t>({INT64_MIN}), tensor<int64_t>({INT64_MAX})));
+  CHECK_THROWS_AS(isclose(arange(3), zeros({3})), DTypeError);
 }
 
 TEST_CASE("activations: at the ends, and gradients at NaN, as in PyTorch") {

@@ -167,6 +167,20 @@ void add_arrangement_cases(Cases& cases) {
   cases.add("repeat_interleave", "each its own number", {{2, 3}},
             [](auto& in) { return repeat_interleave(in[0], ids({2, 0, 3}), -1); });
   cases.add("repeat_interleave", "empty", {{0, 2}}, [](auto& in) { return repeat_interleave(in[0], ids({2}), 0); });
+  cases.add("unbind", "first dim", {{2, 3}}, [](auto& in) { return unbind(in[0])[1]; });
+  cases.add("unbind", "last dim", {{2, 3, 2}}, [](auto& in) { return mul(unbind(in[0], -1)[0], 3); });
+  cases.add("unbind", "size 1", {{1, 2}}, [](auto& in) { return unbind(in[0]).front(); });
+  cases.add("unbind", "empty", {{0, 2}}, [](auto& in) { return unbind(in[0], 1).back(); });
+  cases.add("movedim", "one dim", {{2, 3, 4}}, [](auto& in) { return movedim(in[0], 0, -1); });
+  cases.add("movedim", "two dims, size 1", {{2, 1, 3, 4}}, [](auto& in) { return movedim(in[0], {3, 0}, {0, 2}); });
+  cases.add("movedim", "empty", {{0, 2}}, [](auto& in) { return movedim(in[0], 1, 0); });
+  for (const Shape& shape : {Shape{2, 3}, Shape{1, 3}, Shape{0, 3}}) {
+    const std::string variant = to_string(shape);
+    const Tensor stacked = zeros({2, shape[0], 3}), flat = zeros({shape.numel()});
+    cases.add("expand_as", variant, {shape}, [=](auto& in) { return expand_as(in[0], stacked); });
+    cases.add("reshape_as", variant, {shape}, [=](auto& in) { return reshape_as(in[0].t(), flat); });
+    cases.add("view_as", variant, {shape}, [=](auto& in) { return view_as(in[0].contiguous(), flat); });
+  }
   for (const char* indexing : {"ij", "xy"}) {
     const auto grid = [=](auto& in) {
       const std::vector<Tensor> grids = meshgrid(in, indexing);
@@ -207,6 +221,7 @@ void add_indexing_cases(Registry& registry) {
   registry.exempt.emplace_back("take_along_axis", "it only says what to write instead");
   Generator generator(22);
   const Tensor x = randn({4}, generator, DType::float64);
+  registry.non_differentiable.push_back({"argsort", {x}, [](const Inputs& in) { return argsort(in[0]); }});
   registry.non_differentiable.push_back({"nonzero", {x}, [](const Inputs& in) { return nonzero(in[0]); }});
   registry.non_differentiable.push_back(
       {"searchsorted", {sort(x).values, x}, [](const Inputs& in) { return searchsorted(in[0], in[1]); }});

@@ -35,6 +35,7 @@ void add_reduction(Registry& registry, const std::string& op, const Reduction& f
   add("dims {-1, 0} keepdim", {2, 3, 4}, {-1, 0}, true);
   add("size 1", {3, 1}, {1}, false);
   add("rank 0", {}, {}, false);
+  add("rank 0, dim -1", {}, {-1}, true);
   add("empty result", {0, 3}, {1}, false);
   if (of_nothing) add("empty dim", {3, 0}, {1}, false);
 }

@@ -68,6 +68,34 @@ TEST_CASE("reductions: strided, permuted and expanded inputs") {
   CHECK(values(softmax(x, 0).transpose(0, 2)) == values(softmax(x.transpose(0, 2), 2)));
 }
 
+TEST_CASE("reductions: a tensor of rank 0 along dims 0 and -1, as in PyTorch") {
+  const Tensor x = scalar(-3, DType::float64);
+  for (const int64_t dim : {0, -1}) {
+    for (const bool keepdim : {false, true}) {
+      const auto is = [](const Tensor& y, double expected) { return y.shape() == Shape{} && y.item() == expected; };
+      CHECK(is(sum(x, dim, keepdim), -3));
+      CHECK(is(prod(x, dim, keepdim), -3));
+      CHECK(is(mean(x, dim, keepdim), -3));
+      CHECK(is(var(x, dim, 0.0, keepdim), 0));
+      CHECK(is(max(x, {dim}, keepdim), -3));
+      CHECK(is(min(x, {dim}, keepdim), -3));
+      CHECK(is(logsumexp(x, dim, keepdim), -3));
+      CHECK(is(norm(x, 1, dim, keepdim), 3));
+      CHECK(is(norm(x, 2, dim, keepdim), 3));
+      CHECK(is(norm(x, 3, dim, keepdim), std::cbrt(27.0)));
+      CHECK(is(any(x, dim, keepdim), 1));
+      CHECK(is(all(x, dim, keepdim), 1));
+    }
+    CHECK(gradient([=](const Tensor& y) { return sum(y, dim); }, x).item() == 1);
+    CHECK(gradient([=](const Tensor& y) { return prod(y, dim); }, x).item() == 1);
+    CHECK(gradient([=](const Tensor& y) { return logsumexp(y, dim); }, x).item() == 1);
+    CHECK(gradient([=](const Tensor& y) { return norm(y, 2, dim); }, x).item() == -1);
+  }
+  CHECK(std::isnan(var(x, 0).item()));
+  CHECK_THROWS_WITH_AS(sum(x, 1), doctest::Contains("sum: dim 1 does not exist"), ShapeError);
+  CHECK_THROWS_WITH_AS(sum(x, {0, -1}), doctest::Contains("name dim 0 of x[] twice"), ShapeError);
+}
+
 TEST_CASE("reductions: dtypes") {
   CHECK(sum(tensor({1, 2, 3}, DType::int32)).dtype() == DType::int64);
   CHECK(sum(tensor({1, 0, 1}, DType::boolean)).item<int64_t>() == 2);

@@ -8,6 +8,7 @@
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/selection.h>
+#include <linnet/ops/array/sorting.h>
 
 #include "tests/support/values.h"
 
@@ -108,4 +109,16 @@ TEST_CASE("bincount") {
   CHECK_THROWS_WITH_AS(bincount(x, ones({2})), doctest::Contains("bincount: weights[2] and x[3] must have one shape"),
                        ShapeError);
   CHECK_THROWS_WITH_AS(bincount(ones({2})), doctest::Contains("bincount: x is float32"), DTypeError);
+}
+
+TEST_CASE("argsort: the indices of sort, NaN last, as in PyTorch") {
+  const Tensor x = tensor({{3, 1, 2}, {0, NAN, -1}});
+  CHECK(argsort(x).to_vector<int64_t>() == std::vector<int64_t>{1, 2, 0, 2, 0, 1});
+  const Tensor y = tensor({{3, 1, 2}, {0, 5, -1}});
+  CHECK(argsort(y, 0, true).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 0, 1, 0, 1});
+  CHECK(argsort(tensor({2, 1, 2, 1}, {4}, DType::int32)).to_vector<int64_t>() == std::vector<int64_t>{1, 3, 0, 2});
+  CHECK(argsort(scalar(5)).item<int64_t>() == 0);
+  CHECK_THROWS_WITH_AS(argsort(x, 2, false, {"a.cpp", 7}),
+                       "argsort: dim 2 does not exist: the tensor has rank 2, so dims run from -2 to 1 (a.cpp:7)",
+                       ShapeError);
 }

@@ -32,9 +32,10 @@ Tensor run_mse(const Golden& golden, const TensorMap& in) {
 
 Tensor run_binary_cross_entropy(const Golden& golden, const TensorMap& in) {
   const Tensor logits = in.at("input"), pos_weight = golden.get("pos_weight");
-  return binary_cross_entropy_with_logits(logits, golden.get("target").to(logits.dtype()),
-                                          pos_weight.defined() ? pos_weight.to(logits.dtype()) : pos_weight,
-                                          reduction(golden));
+  return binary_cross_entropy_with_logits(
+      logits, golden.get("target").to(logits.dtype()),
+      {.pos_weight = pos_weight.defined() ? pos_weight.to(logits.dtype()) : pos_weight,
+       .reduction = reduction(golden)});
 }
 
 Tensor run_nll(const Golden& golden, const TensorMap& in) {

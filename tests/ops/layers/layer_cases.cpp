@@ -8,6 +8,7 @@
 #include <linnet/ops/layers/normalisation.h>
 
 #include "tests/support/op_case.h"
+#include "tests/support/values.h"
 
 namespace linnet::test {
 namespace {
@@ -89,8 +90,14 @@ void add_elementwise_losses(Registry& registry) {
          name,
          {randn({3, 4}, generator, DType::float64), rand({3, 4}, generator, DType::float64)},
          [reduction = reduction](const Inputs& in) {
-           return binary_cross_entropy_with_logits(in[0], in[1], {}, reduction);
+           return binary_cross_entropy_with_logits(in[0], in[1], {.reduction = reduction});
          }});
+    registry.differentiable.push_back({"binary_cross_entropy",
+                                       name,
+                                       {uniform({3, 4}, 35, 0.1, 0.9), uniform({3, 4}, 36, 0.1, 0.9)},
+                                       [reduction = reduction](const Inputs& in) {
+                                         return binary_cross_entropy(in[0], in[1], {.reduction = reduction});
+                                       }});
   }
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{0, 3}}) {
     registry.differentiable.push_back(
@@ -102,14 +109,28 @@ void add_elementwise_losses(Registry& registry) {
         {"binary_cross_entropy_with_logits",
          to_string(shape),
          {randn(shape, generator, DType::float64), rand(shape, generator, DType::float64)},
-         [](const Inputs& in) { return binary_cross_entropy_with_logits(in[0], in[1], {}, Reduction::sum); }});
+         [](const Inputs& in) {
+           return binary_cross_entropy_with_logits(in[0], in[1], {.reduction = Reduction::sum});
+         }});
+    registry.differentiable.push_back(
+        {"binary_cross_entropy",
+         to_string(shape),
+         {uniform(shape, 37, 0.1, 0.9), uniform(shape, 38, 0.1, 0.9)},
+         [](const Inputs& in) { return binary_cross_entropy(in[0], in[1], {.reduction = Reduction::sum}); }});
   }
   registry.differentiable.push_back(
       {"binary_cross_entropy_with_logits",
-       "pos_weight broadcast",
+       "weight and pos_weight broadcast",
        {randn({3, 4}, generator, DType::float64), rand({3, 4}, generator, DType::float64),
-        rand({4}, generator, DType::float64)},
-       [](const Inputs& in) { return binary_cross_entropy_with_logits(in[0], in[1], in[2]); }});
+        rand({4}, generator, DType::float64), rand({3, 1}, generator, DType::float64)},
+       [](const Inputs& in) {
+         return binary_cross_entropy_with_logits(in[0], in[1], {.weight = in[3], .pos_weight = in[2]});
+       }});
+  registry.differentiable.push_back(
+      {"binary_cross_entropy",
+       "weight broadcast",
+       {uniform({3, 4}, 39, 0.1, 0.9), uniform({3, 4}, 40, 0.1, 0.9), uniform({4}, 41)},
+       [](const Inputs& in) { return binary_cross_entropy(in[0], in[1], {.weight = in[2]}); }});
 }
 
 void add_nll(Registry& registry) {

@@ -24,6 +24,10 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Tensor labels(std::vector<int64_t> values) { return tensor(values); }
 
+bool are_close(const Tensor& x, const std::vector<double>& expected) {
+  return allclose(x.flatten(), tensor(expected).to(x.dtype()), 1e-6);
+}
+
 }  // namespace
 
 TEST_CASE("cross_entropy is −log of the target's probability") {
@@ -319,18 +323,55 @@ TEST_CASE("hinge_embedding_loss draws pairs together and others apart") {
   CHECK_THROWS_AS(hinge_embedding_loss(labels({1}), ones({1})), DTypeError);
 }
 
-TEST_CASE("binary_cross_entropy_with_logits is stable and weighs positives") {
+TEST_CASE("binary_cross_entropy_with_logits is stable and weighs losses and positives") {
   const Tensor logits = tensor({0, 100, -100}), targets = tensor({1, 0, 1});
   const std::vector<float> losses =
-      binary_cross_entropy_with_logits(logits, targets, {}, Reduction::none).to_vector<float>();
+      binary_cross_entropy_with_logits(logits, targets, {.reduction = Reduction::none}).to_vector<float>();
   CHECK(losses[0] == doctest::Approx(std::log(2.0)));
   CHECK(losses[1] == 100);
   CHECK(losses[2] == 100);
-  CHECK(binary_cross_entropy_with_logits(logits, targets, scalar(3), Reduction::sum).item<float>() ==
-        doctest::Approx(3 * std::log(2.0) + 100 + 300));
+  CHECK(binary_cross_entropy_with_logits(logits, targets, {.pos_weight = scalar(3), .reduction = Reduction::sum})
+            .item() == doctest::Approx(3 * std::log(2.0) + 100 + 300));
   CHECK_THROWS_AS(binary_cross_entropy_with_logits(logits, zeros({2})), ShapeError);
-  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, targets, zeros({2, 3})),
+  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, targets, {.pos_weight = zeros({2, 3})}),
                        doctest::Contains("pos_weight[2, 3] does not broadcast"), ShapeError);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, targets, {.weight = zeros({2, 3})}),
+                       doctest::Contains("weight[2, 3] does not broadcast to the shape of targets[3]"), ShapeError);
+
+  // PyTorch's numbers. The first option is `weight`, as its third argument; the mean divides by 6 all the same.
+  const Tensor x = tensor({{0.5, -1, 2}, {0.25, 3, -0.75}}), t = tensor({{1, 0, 0.25}, {0, 1, 1}});
+  const Tensor weight = tensor({1, 2, 0.5}), pos_weight = tensor({3, 1, 2});
+  CHECK(are_close(binary_cross_entropy_with_logits(x, t, {.weight = weight, .reduction = Reduction::none}),
+                  {0.47407699, 0.62652349, 0.81346399, 0.82593942, 0.09717470, 0.56843549}));
+  CHECK(binary_cross_entropy_with_logits(x, t, {weight}).item() == doctest::Approx(0.56760234));
+  CHECK(binary_cross_entropy_with_logits(x, t, {weight, pos_weight}).item() == doctest::Approx(0.82301158));
+}
+
+TEST_CASE("binary_cross_entropy is PyTorch's, at probabilities of 0 and 1 too") {
+  const std::vector<double> p{0, 0, 1, 1, 0.25, 0.9, 0.5};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    Tensor x = tensor(p).to(dtype).set_requires_grad();
+    Tensor t = tensor({0, 1, 0, 1, 1, 0.3, 0.5}, {7}, dtype).set_requires_grad();
+    const Tensor losses = binary_cross_entropy(x, t, {.reduction = Reduction::none});
+    CHECK(are_close(losses, {0, 100, 100, 0, 1.38629436, 1.64341772, 0.69314718}));
+    const std::vector<Tensor> gradients = grad({losses.sum()}, {x, t});
+    CHECK(are_close(gradients[0], {0, -1e12, 1e12, 0, -4, 6.66666667, 0}));
+    CHECK(are_close(gradients[1], {INFINITY, INFINITY, -INFINITY, -INFINITY, 1.09861229, -2.19722458, 0}));
+    const Tensor weight = tensor({1, 2, 3, 4, 0.5, 2, 1}, {7}, dtype);
+    CHECK(binary_cross_entropy(x, t, {weight}).item() == doctest::Approx(72.09616140));
+    CHECK(binary_cross_entropy(x, t, {.weight = weight, .reduction = Reduction::sum}).item() ==
+          doctest::Approx(504.67312980));
+  }
+  const Tensor outside = binary_cross_entropy(tensor({1.5, -0.5}), tensor({1, 0}), {.reduction = Reduction::none});
+  CHECK(all(isnan(outside)).item<bool>());
+
+  const Tensor x = tensor({0.5, 0.5});
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(x, ones({2}), {.pos_weight = ones({2})}),
+                       doctest::Contains("pos_weight is for binary_cross_entropy_with_logits"), ValueError);
+  CHECK_THROWS_WITH_AS(binary_cross_entropy(x, ones({2}), {.weight = ones({3, 2})}),
+                       doctest::Contains("weight[3, 2] does not broadcast to the shape of target[2]"), ShapeError);
+  CHECK_THROWS_AS(binary_cross_entropy(x, ones({1})), ShapeError);
+  CHECK_THROWS_AS(binary_cross_entropy(labels({1}), labels({1})), DTypeError);
 }
 
 TEST_CASE("accuracy is the share of rows that are right") {
