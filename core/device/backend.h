@@ -73,11 +73,12 @@ struct AttentionMask {
 /// How `attention` weighs.
 struct AttentionParams {
   AttentionKind kind;
-  RowMap map;           ///< of q and k
-  double scale;         ///< s = scale · q·k
-  bool causal;          ///< query i sees keys up to i + (keys − queries); without ranges alone
-  bool accumulate;      ///< these keys are seen beside those of earlier calls; for softmax alone
-  bool has_self_score;  ///< the score of query i and key i is `self_score`; for softmax alone
+  RowMap map;            ///< of q and k
+  double scale;          ///< s = scale · q·k
+  bool causal;           ///< query i sees keys up to i + (keys − queries); without ranges alone
+  bool accumulate;       ///< these keys are seen beside those of earlier calls; for softmax alone
+  bool accumulate_keys;  ///< in backward: adds to dk and dv; for softmax alone
+  bool has_self_score;   ///< the score of query i and key i is `self_score`; for softmax alone
   double self_score;
   double dropout;         ///< of the weights after normalisation; 0 for none
   RandomKey dropout_rng;  ///< element ((b·H + h)·N + i)·M + j of the stream decides on weight (i, j)
@@ -304,7 +305,7 @@ struct Backend {
   /// its logarithm, to a base that the device chooses. Where `params.accumulate`, o and `denominator` hold the
   /// results over other keys, and become those over both.
   void (*attention)(View o, View denominator, View q, View k, View v, AttentionMask mask, AttentionParams params);
-  /// `o` and `denominator` are of all keys. Where `params.accumulate`, adds to dq.
+  /// `o` and `denominator` are of all keys. `params.accumulate` adds to dq, `params.accumulate_keys` to dk and dv.
   void (*attention_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,
                              AttentionMask mask, AttentionParams params);
 

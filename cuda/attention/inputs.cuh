@@ -138,13 +138,14 @@ struct SparseInputs : QuadraticInputs<T, E> {
   /// Where results of other keys are continued, their denominators [B, H, N]: a copy, because the block of the first
   /// columns writes the new ones while others read these. Null otherwise.
   const T* earlier_denominators = nullptr;
-  bool accumulate, has_self_score;
+  bool accumulate, accumulate_keys, has_self_score;
   T self_score;  ///< times log2 e
 
   SparseInputs(const View& q_view, const View& k_view, const View& v_view, const AttentionMask& mask,
                const AttentionParams& params, const FirstQueries& first_queries)
       : QuadraticInputs<T, E>(q_view, k_view, v_view, mask, params, first_queries),
         accumulate(params.accumulate),
+        accumulate_keys(params.accumulate_keys),
         has_self_score(params.has_self_score),
         self_score(static_cast<T>(params.self_score * kLog2E)) {
     if (mask.ranges != nullptr) {

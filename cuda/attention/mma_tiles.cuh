@@ -224,9 +224,20 @@ __global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSpar
       add_product(dv_sum, weights, g_tile);  // gradient of [FAST eq.12] [Vaswani eq.1]
       add_product(dk_sum, gradients, q_tile);
     });
-    const auto kept = [&](int, float x, int64_t j) { return k.has(j) ? x : 0.0f; };
-    store_rows(task.rows(dk, in.keys, in.width), task.first, dk_sum, kept);
-    store_rows(task.rows(dv, in.keys, in.width), task.first, dv_sum, kept);
+    const auto store = [&](const HeadMatrix<E>& result, WarpSums<kWidth>& sum) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        if (k.has(task.first + sum.row(r))) continue;
+#pragma unroll
+        for (float& x : sum.of[r]) x = 0;
+      }
+      if constexpr (In::kSparse) {
+        if (in.accumulate_keys) add_rows(result, task.first, sum);
+      }
+      store_rows(result, task.first, sum, [](int, float x, int64_t) { return x; });
+    };
+    store(task.rows(dk, in.keys, in.width), dk_sum);
+    store(task.rows(dv, in.keys, in.width), dv_sum);
   }
 }
 

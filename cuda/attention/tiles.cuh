@@ -129,10 +129,18 @@ __global__ void __launch_bounds__(kThreads)
       add(dv_sum, weights, g);  // gradient of [FAST eq.12] [Vaswani eq.1]
       add(dk_sum, gradients, q);
     }
-    store_thread_tile<T>(task.rows(dk, in.keys, in.width), task.first, task.column,
-                         [&](int r, int c, int64_t j) { return k.has(j) ? dk_sum.of[r][c] : T{0}; });
-    store_thread_tile<T>(task.rows(dv, in.keys, in.width), task.first, task.column,
-                         [&](int r, int c, int64_t j) { return k.has(j) ? dv_sum.of[r][c] : T{0}; });
+    const auto store = [&](const HeadMatrix<E>& result, const ThreadTile<T>& sum) {
+      store_thread_tile<T>(result, task.first, task.column, [&](int r, int c, int64_t j) {
+        const T gradient = k.has(j) ? sum.of[r][c] : T{0};
+        if constexpr (In::kSparse) {
+          const int64_t d = task.column + thread_column<T>() + c;
+          if (in.accumulate_keys) return gradient + static_cast<T>(result.data[j * result.stride + d]);
+        }
+        return gradient;
+      });
+    };
+    store(task.rows(dk, in.keys, in.width), dk_sum);
+    store(task.rows(dv, in.keys, in.width), dv_sum);
   }
 }
 

@@ -11,7 +11,8 @@ Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   Call call("softmax_attention", where);
   detail::check_qkv(q, k, v, options.padding_mask);
   detail::check_dropout(options.dropout, options.generator);
-  return detail::softmax_over(q, {{.k = k, .v = v, .padding_mask = options.padding_mask}}, options);
+  return detail::softmax_over({detail::QueryRows::all(q, {{.k = k, .v = v, .padding_mask = options.padding_mask}})},
+                              options);
 }
 
 Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options,

@@ -179,12 +179,12 @@ Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
                          Where where) {
   const Call call("bigbird_attention", where);
   const BlockPattern pattern = checked_pattern(q, k, v, options);
-  const auto attend = [&](const Tensor& queries, const std::vector<detail::KeySet>& sets) {
-    return detail::softmax_over(queries, sets,
+  const auto attend = [&](std::vector<detail::QueryRows> parts) {
+    return detail::softmax_over(std::move(parts),
                                 {.scale = options.scale, .dropout = options.dropout, .generator = options.generator});
   };
   const detail::KeySet all{.k = k, .v = v, .padding_mask = options.padding_mask};
-  if (pattern.dense()) return attend(q, {all});
+  if (pattern.dense()) return attend({detail::QueryRows::all(q, {all})});
 
   const int64_t first = pattern.block, last = (pattern.blocks - 1) * pattern.block;
   detail::KeySet neighbours = all;
@@ -193,11 +193,7 @@ Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v, cons
   std::vector<detail::KeySet> sets;
   if (pattern.random > 0) sets.push_back(random_keys(pattern, k, v, options.padding_mask));
   sets.insert(sets.end(), {neighbours, end_blocks(pattern, k, v, options.padding_mask)});
-  const Tensor middle = attend(q.narrow(2, first, last - first), sets);
-  const Tensor begin = attend(q.narrow(2, 0, first), {all});
-  const Tensor end = attend(q.narrow(2, last, pattern.tokens - last), {all});
-  // All three are [B, N, H, D] in memory.
-  return concat({begin.transpose(1, 2), middle.transpose(1, 2), end.transpose(1, 2)}, 1).transpose(1, 2);
+  return attend({{q, first, last - first, sets}, {q, 0, first, {all}}, {q, last, pattern.tokens - last, {all}}});
 }
 
 Tensor bigbird_attention_weights(const Tensor& q, const Tensor& k, const BigBirdAttentionOptions& options,

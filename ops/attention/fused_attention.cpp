@@ -1,6 +1,9 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/detail/fused_attention.h>
 
+#include <tuple>
+#include <utility>
+
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
@@ -17,10 +20,43 @@ Tensor empty_denominator(const Tensor& q) {
   return Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
 }
 
-/// A KeySet, with ranges for each sequence and head.
+/// The inputs of one op. The gradients of a tensor that is there several times as queries, or as keys, or as values,
+/// are added in one place.
+class Inputs {
+ public:
+  enum class Kind : uint8_t { query, key, value };
+
+  /// The index of x among the inputs, to which it is added unless it is there.
+  size_t index_of(Kind kind, const Tensor& x) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (kinds_[i] == kind && tensors_[i].is(x)) return i;
+    }
+    tensors_.push_back(x);
+    kinds_.push_back(kind);
+    return tensors_.size() - 1;
+  }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<Kind> kinds_;
+};
+
+/// A KeySet, with ranges for each sequence and head, and the indices of k and v among the inputs.
 struct SavedKeySet {
   Saved k, v, padding_mask, ranges, positions;
   RandomKey dropout_rng;
+  size_t dk, dv;
+};
+
+/// QueryRows, with the index of q among the inputs.
+struct SavedQueryRows {
+  Saved q, denominator;
+  int64_t first, count;
+  std::vector<SavedKeySet> sets;
+  size_t dq;
+
+  Tensor of(const Tensor& x) const { return detail::narrow(x, 2, first, count); }
 };
 
 /// The rows of x that a set has: all, or copies of those at the positions.
@@ -30,41 +66,97 @@ Tensor rows_of_set(const Tensor& x, const Tensor& positions) {
   return tokens_at(x, positions);
 }
 
-/// The parameters of set `index`.
+/// The parameters of set `index` of some rows.
 AttentionParams params_of(AttentionParams params, RandomKey dropout_rng, size_t index) {
   params.dropout_rng = dropout_rng;
   params.accumulate = index > 0;
   return params;
 }
 
-Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const Tensor& denominator, const Tensor& q,
-                                   const std::vector<SavedKeySet>& sets, const AttentionParams& params) {
-  Op op("attention_backward", Where{}, {grad, q});
+/// The gradients by way of one set of keys.
+class SetBackward {
+ public:
+  SetBackward(const SavedQueryRows& rows, size_t index, const AttentionParams& params, Grads& grads)
+      : rows_(rows),
+        set_(rows.sets[index]),
+        index_(index),
+        params_(params_of(params, set_.dropout_rng, index)),
+        grads_(grads),
+        positions_(set_.positions()),
+        k_(rows_of_set(set_.k(), positions_)),
+        v_(rows_of_set(set_.v(), positions_)) {}
+
+  void run(const Tensor& g, const Tensor& o) {
+    Tensor dk, dv;
+    std::tie(dk, dv) = destinations();
+    const Tensor dq = rows_.of(grads_[rows_.dq]), denominator = rows_.denominator();
+    const Tensor padding_mask = set_.padding_mask(), ranges = set_.ranges();
+    backend(dq).attention_backward(detail::view(dq), detail::view(dk), detail::view(dv), detail::view(rows_.of(g)),
+                                   detail::view(rows_.of(o)), detail::view(denominator),
+                                   detail::view(rows_.of(rows_.q())), detail::view(k_), detail::view(v_),
+                                   {OptionalView(padding_mask).get(), OptionalView(ranges).get()}, params_);
+    if (!positions_.defined()) return;
+    k_ = v_ = Tensor();
+    add_copies(set_.dk, dk, set_.k().size(2));
+    add_copies(set_.dv, dv, set_.v().size(2));
+  }
+
+ private:
+  /// The gradients of k and v, or of their copies. Makes those that are not there yet.
+  std::pair<Tensor, Tensor> destinations() {
+    Tensor &dq = grads_[rows_.dq], &dk = grads_[set_.dk], &dv = grads_[set_.dv];
+    const Tensor q = rows_.q();
+    const bool makes_queries = !dq.defined(), makes_keys = positions_.defined() || !dk.defined();
+    std::vector<Tensor> made;
+    if (makes_queries && makes_keys) {
+      made = empty_gradients({q, k_, v_});
+    } else if (makes_queries) {
+      made = empty_gradients({q});
+    } else if (makes_keys) {
+      made = empty_gradients({k_, v_});
+    }
+    if (makes_queries) {
+      dq = made[0];
+      if (rows_.count < q.size(2)) dq.fill_(0);  // rows of q that are not used have a gradient too
+    }
+    if (!makes_keys) {
+      params_.accumulate_keys = true;
+      return {dk, dv};
+    }
+    const Tensor new_dk = made[made.size() - 2], new_dv = made.back();
+    if (!positions_.defined()) dk = new_dk, dv = new_dv;
+    return {new_dk, new_dv};
+  }
+
+  /// Adds the gradient of copied rows to that of the rows.
+  void add_copies(size_t input, Tensor& of_copies, int64_t tokens) {
+    const NoGrad no_grad;
+    const Tensor sums = sums_at(of_copies, positions_, tokens);
+    of_copies = Tensor();
+    if (grads_[input].defined()) {
+      grads_[input] += sums;
+    } else {
+      grads_[input] = sums;
+    }
+  }
+
+  const SavedQueryRows& rows_;
+  const SavedKeySet& set_;
+  size_t index_;
+  AttentionParams params_;
+  Grads& grads_;
+  Tensor positions_, k_, v_;
+};
+
+Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const std::vector<SavedQueryRows>& parts,
+                                   size_t inputs, const AttentionParams& params) {
+  Op op("attention_backward", Where{}, {grad, parts[0].q()});
   op.first_derivative_only(kParts);
   const Tensor g = with_plain_rows(grad);
-  Tensor dq;
-  Grads grads(1);
-  for (size_t i = 0; i < sets.size(); ++i) {
-    const Tensor padding_mask = sets[i].padding_mask(), ranges = sets[i].ranges(), positions = sets[i].positions();
-    Tensor dk, dv;
-    {
-      const Tensor k = rows_of_set(sets[i].k(), positions), v = rows_of_set(sets[i].v(), positions);
-      std::vector<Tensor> gradients = i == 0 ? empty_gradients({q, k, v}) : empty_gradients({k, v});
-      if (i == 0) dq = gradients[0];
-      dk = gradients[gradients.size() - 2];
-      dv = gradients.back();
-      backend(q).attention_backward(detail::view(dq), detail::view(dk), detail::view(dv), detail::view(g),
-                                    detail::view(o), detail::view(denominator), detail::view(q), detail::view(k),
-                                    detail::view(v), {OptionalView(padding_mask).get(), OptionalView(ranges).get()},
-                                    params_of(params, sets[i].dropout_rng, i));
-    }
-    if (positions.defined()) {
-      dk = sums_at(dk, positions, sets[i].k().size(2));
-      dv = sums_at(dv, positions, sets[i].v().size(2));
-    }
-    grads.insert(grads.end(), {dk, dv});
+  Grads grads(inputs);
+  for (const SavedQueryRows& rows : parts) {
+    for (size_t i = 0; i < rows.sets.size(); ++i) SetBackward(rows, i, params, grads).run(g, o);
   }
-  grads[0] = dq;
   return grads;
 }
 
@@ -83,43 +175,62 @@ Grads fused_fastmax_backward(const Tensor& grad, const Tensor& o, const Tensor& 
 
 }  // namespace
 
-Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, const AttentionParams& params) {
-  std::vector<Tensor> inputs{q};
-  for (const KeySet& set : sets) inputs.insert(inputs.end(), {set.k, set.v});
-  Op op("attention", Where{}, inputs);
-  const DType dtype = op.floating_dtype();
-  const Tensor queries = with_plain_rows(q);
-  Tensor o = empty_heads(q.shape(), dtype, q.device());
-  const Tensor denominator = empty_denominator(q);
-  std::vector<SavedKeySet> saved;
-  for (size_t i = 0; i < sets.size(); ++i) {
-    const KeySet& set = sets[i];
-    const Tensor k = with_plain_rows(rows_of_set(set.k, set.positions));
-    const Tensor v = with_plain_rows(rows_of_set(set.v, set.positions));
-    const bool is_copy = set.positions.defined();
-    const Tensor ranges = set.ranges.defined() ? set.ranges.expand({q.size(0), q.size(1), q.size(2), 2}) : Tensor();
-    backend(q).attention(detail::view(o), detail::view(denominator), detail::view(queries), detail::view(k),
-                         detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
-                         params_of(params, set.dropout_rng, i));
-    saved.push_back({op.save(is_copy ? set.k : k), op.save(is_copy ? set.v : v), op.save(set.padding_mask),
-                     op.save(ranges), op.save(set.positions), set.dropout_rng});
+Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params) {
+  Inputs inputs;
+  Shape shape = parts[0].q.shape();
+  shape[2] = 0;
+  for (const QueryRows& rows : parts) {
+    shape[2] += rows.count;
+    inputs.index_of(Inputs::Kind::query, rows.q);
+    for (const KeySet& set : rows.sets) {
+      inputs.index_of(Inputs::Kind::key, set.k);
+      inputs.index_of(Inputs::Kind::value, set.v);
+    }
   }
-  return op.record(o, [o = op.save_output(o), denominator = op.save(denominator), q = op.save(queries),
-                       sets = std::move(saved), params](const Tensor& g) {
-    return quadratic_attention_backward(g, o(), denominator(), q(), sets, params);
-  });
+  Op op("attention", Where{}, inputs.tensors());
+  const Tensor o = empty_heads(shape, op.floating_dtype(), parts[0].q.device());
+  std::vector<Tensor> plain_rows(inputs.tensors().size());
+  const auto plain = [&](size_t input) {
+    if (!plain_rows[input].defined()) plain_rows[input] = with_plain_rows(inputs.tensors()[input]);
+    return plain_rows[input];
+  };
+  std::vector<SavedQueryRows> saved;
+  for (const QueryRows& rows : parts) {
+    const size_t dq = inputs.index_of(Inputs::Kind::query, rows.q);
+    const auto of_rows = [&](const Tensor& x) { return detail::narrow(x, 2, rows.first, rows.count); };
+    const Tensor q = of_rows(plain(dq)), denominator = empty_denominator(q);
+    std::vector<SavedKeySet> sets;
+    for (size_t i = 0; i < rows.sets.size(); ++i) {
+      const KeySet& set = rows.sets[i];
+      const size_t dk = inputs.index_of(Inputs::Kind::key, set.k), dv = inputs.index_of(Inputs::Kind::value, set.v);
+      const bool is_copy = set.positions.defined();
+      const Tensor k = is_copy ? rows_of_set(set.k, set.positions) : plain(dk);
+      const Tensor v = is_copy ? rows_of_set(set.v, set.positions) : plain(dv);
+      const Tensor ranges = set.ranges.defined() ? set.ranges.expand({q.size(0), q.size(1), q.size(2), 2}) : Tensor();
+      backend(o).attention(detail::view(of_rows(o)), detail::view(denominator), detail::view(q), detail::view(k),
+                           detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
+                           params_of(params, set.dropout_rng, i));
+      sets.push_back({op.save(is_copy ? set.k : k), op.save(is_copy ? set.v : v), op.save(set.padding_mask),
+                      op.save(ranges), op.save(set.positions), set.dropout_rng, dk, dv});
+    }
+    saved.push_back({op.save(plain(dq)), op.save(denominator), rows.first, rows.count, std::move(sets), dq});
+  }
+  return op.record(o, [o = op.save_output(o), parts = std::move(saved), inputs = inputs.tensors().size(), params](
+                          const Tensor& g) { return quadratic_attention_backward(g, o(), parts, inputs, params); });
 }
 
-Tensor softmax_over(const Tensor& q, std::vector<KeySet> sets, const SoftmaxAttentionOptions& options) {
+Tensor softmax_over(std::vector<QueryRows> parts, const SoftmaxAttentionOptions& options) {
   AttentionParams params{};
   params.kind.softmax = true;
-  params.scale = attention_scale(options.scale, q.size(3));
+  params.scale = attention_scale(options.scale, parts[0].q.size(3));
   params.causal = options.causal;
   params.dropout = options.dropout;
-  for (KeySet& set : sets) {
-    if (options.dropout > 0) set.dropout_rng = options.generator->next();
+  for (QueryRows& rows : parts) {
+    for (KeySet& set : rows.sets) {
+      if (options.dropout > 0) set.dropout_rng = options.generator->next();
+    }
   }
-  return quadratic_attention(q, sets, params);
+  return quadratic_attention(parts, params);
 }
 
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,

@@ -119,30 +119,26 @@ class Longformer {
 
   const GlobalTokens& global() const { return global_; }
 
+  /// Whether `all_rows` computes the call.
+  bool is_one_op() const { return global_.first && options_.dilation == std::vector<int64_t>{1}; }
+
+  /// The rows of all tokens, where the global ones come first and nothing is dilated.
+  Tensor all_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& q_global, const Tensor& k_global,
+                  const Tensor& v_global) const {
+    const int64_t first = global_.count, count = q.size(2) - first;
+    std::vector<detail::KeySet> sets = local_sets(q, k, v, 1);
+    for (detail::KeySet& set : sets) {
+      if (set.ranges.defined()) set.ranges = set.ranges.narrow(2, first, count);
+    }
+    std::vector<detail::QueryRows> parts{{q, first, count, sets}};
+    if (first > 0) parts.push_back(detail::QueryRows::all(q_global, {global_row_set(q, k_global, v_global)}));
+    return attend(std::move(parts));
+  }
+
   /// The rows of all tokens as if none were global, for heads of one dilation.
   Tensor local_rows(const Tensor& q, const Tensor& k, const Tensor& v, int64_t dilation) const {
-    const int64_t tokens = q.size(2), half = options_.window / 2;
-    const int64_t before = options_.causal ? options_.window : half, after = options_.causal ? 0 : half;
-    // A global token near a query is among the global keys, so it is left out of the near ones: by the ranges where
-    // that is possible, else like padding.
-    const bool by_ranges = global_.first && dilation == 1;
-    Tensor near = options_.padding_mask;
-    if (global_.count > 0 && !by_ranges) near = both(near, logical_not(global_mask(q)));
-    if (dilation > 1 && !near.defined()) near = Recording::constant(ones({1, tokens}, DType::boolean), q.device());
-    const Tensor queries = heads_by_residue(q, dilation);
-    std::vector<detail::KeySet> sets{
-        {.k = heads_by_residue(k, dilation),
-         .v = heads_by_residue(v, dilation),
-         .padding_mask = dilation == 1 ? near : by_residue(near.expand({q.size(0), tokens}), dilation, 0),
-         .ranges = detail::window_ranges(queries.size(2), before, after, by_ranges ? global_.count : 0, q.device())}};
-    if (global_.count > 0) {
-      detail::KeySet to_all{.k = for_residues(of_global(k), dilation),
-                            .v = for_residues(of_global(v), dilation),
-                            .padding_mask = global_padding_mask(dilation)};
-      if (options_.causal) to_all.ranges = global_tokens_up_to(q, dilation);
-      sets.push_back(to_all);
-    }
-    const Tensor o = attend(queries, sets);
+    const int64_t tokens = q.size(2);
+    const Tensor o = attend({detail::QueryRows::all(heads_by_residue(q, dilation), local_sets(q, k, v, dilation))});
     return dilation == 1 ? o : from_residues(o.transpose(1, 2), dilation, tokens).transpose(1, 2);
   }
 
@@ -150,12 +146,7 @@ class Longformer {
   ///
   /// Shapes: q [B, H, G, D], k and v [B, H, N, D] → [B, H, G, D].
   Tensor global_rows(const Tensor& q, const Tensor& k, const Tensor& v) const {
-    detail::KeySet keys{.k = k, .v = v, .padding_mask = options_.padding_mask};
-    if (options_.causal) {
-      const Tensor end = global_positions(q).unsqueeze(1) + 1;
-      keys.ranges = detail::key_ranges(zeros_like(end), end);
-    }
-    return attend(q, {keys});
+    return attend({detail::QueryRows::all(q, {global_row_set(q, k, v)})});
   }
 
   /// Bool [B or 1, H, N, N]: true where a token does not see another as if none were global.
@@ -197,9 +188,45 @@ class Longformer {
   }
 
  private:
-  Tensor attend(const Tensor& q, const std::vector<detail::KeySet>& sets) const {
+  Tensor attend(std::vector<detail::QueryRows> parts) const {
     return detail::softmax_over(
-        q, sets, {.scale = options_.scale, .dropout = options_.dropout, .generator = options_.generator});
+        std::move(parts), {.scale = options_.scale, .dropout = options_.dropout, .generator = options_.generator});
+  }
+
+  /// What the tokens see as if none were global: the keys near them and the global ones.
+  std::vector<detail::KeySet> local_sets(const Tensor& q, const Tensor& k, const Tensor& v, int64_t dilation) const {
+    const int64_t tokens = q.size(2), half = options_.window / 2;
+    const int64_t before = options_.causal ? options_.window : half, after = options_.causal ? 0 : half;
+    // A global token near a query is among the global keys, so it is left out of the near ones: by the ranges where
+    // that is possible, else like padding.
+    const bool by_ranges = global_.first && dilation == 1;
+    Tensor near = options_.padding_mask;
+    if (global_.count > 0 && !by_ranges) near = both(near, logical_not(global_mask(q)));
+    if (dilation > 1 && !near.defined()) near = Recording::constant(ones({1, tokens}, DType::boolean), q.device());
+    const int64_t of_residue = (tokens + dilation - 1) / dilation;
+    std::vector<detail::KeySet> sets{
+        {.k = heads_by_residue(k, dilation),
+         .v = heads_by_residue(v, dilation),
+         .padding_mask = dilation == 1 ? near : by_residue(near.expand({q.size(0), tokens}), dilation, 0),
+         .ranges = detail::window_ranges(of_residue, before, after, by_ranges ? global_.count : 0, q.device())}};
+    if (global_.count > 0) {
+      detail::KeySet to_all{.k = for_residues(of_global(k), dilation),
+                            .v = for_residues(of_global(v), dilation),
+                            .padding_mask = global_padding_mask(dilation)};
+      if (options_.causal) to_all.ranges = global_tokens_up_to(q, dilation);
+      sets.push_back(to_all);
+    }
+    return sets;
+  }
+
+  /// What the global tokens see, with q for its device.
+  detail::KeySet global_row_set(const Tensor& q, const Tensor& k, const Tensor& v) const {
+    detail::KeySet keys{.k = k, .v = v, .padding_mask = options_.padding_mask};
+    if (options_.causal) {
+      const Tensor end = global_positions(q).unsqueeze(1) + 1;
+      keys.ranges = detail::key_ranges(zeros_like(end), end);
+    }
+    return keys;
   }
 
   /// Bool [B or 1, N]: true where a token is global.
@@ -285,6 +312,7 @@ Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
     check_global(k_global, "k_global", q, q.size(2));
     check_global(v_global, "v_global", q, q.size(2));
   }
+  if (longformer.is_one_op()) return longformer.all_rows(q, k, v, q_global, k_global, v_global);
   std::vector<Tensor> heads;  // neighbouring heads of one dilation together
   for (int64_t h = 0, end = 0; h < q.size(1); h = end) {
     const int64_t dilation = dilation_of(options, h);

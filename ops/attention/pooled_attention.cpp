@@ -215,7 +215,7 @@ Tensor pooled_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
     set.v = Pools(v, options.values, options.padding_mask).pooled();
     if (options.padding_mask.defined()) set.padding_mask = keys.are_some();
   }
-  return detail::softmax_over(q, {set},
+  return detail::softmax_over({detail::QueryRows::all(q, {set})},
                               {.scale = options.scale, .dropout = options.dropout, .generator = options.generator});
 }
 

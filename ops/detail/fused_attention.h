@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include <linnet/core/device/backend.h>
@@ -30,18 +31,30 @@ struct KeySet {
   RandomKey dropout_rng = {};  ///< for dropout of the weights
 };
 
-/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees in all of the
+/// The rows [first, first + count) of some queries, and the keys that they see.
+struct QueryRows {
+  Tensor q;  ///< [B, H, N, D]
+  int64_t first, count;
+  std::vector<KeySet> sets;
+
+  /// All rows of q.
+  static QueryRows all(const Tensor& q, std::vector<KeySet> sets) { return {q, 0, q.size(2), std::move(sets)}; }
+};
+
+/// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees in all of its
 /// sets, of which only softmax may have several. It computes softmax_attention and its sparse forms, and the
-/// quadratic form of Fastmax.
+/// quadratic form of Fastmax. The parts together are the rows 0, 1, … of the result, in any order, and none is there
+/// twice.
 ///
+/// Shapes: q [B, H, N, D] of each part → [B, H, rows of all parts, D].
 /// Cost: each set takes time for the tiles of keys that some query of a tile sees.
-Tensor quadratic_attention(const Tensor& q, const std::vector<KeySet>& sets, const AttentionParams& params);
+Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params);
 
 /// quadratic_attention with the weights of softmax. Each set has a draw of dropout of its own, in their order.
 /// `options.padding_mask` is not used: each set has its own.
 ///
 /// Throws: ValueError for a scale that is not finite.
-Tensor softmax_over(const Tensor& q, std::vector<KeySet> sets, const SoftmaxAttentionOptions& options);
+Tensor softmax_over(std::vector<QueryRows> parts, const SoftmaxAttentionOptions& options);
 
 /// The factorised form of Fastmax (Gerami et al. 2024, eqs. 24–35), for tensors that are not empty.
 Tensor fused_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask,

@@ -115,13 +115,15 @@ Tensor quadratic_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, cons
       .scale = 1,
       .causal = params.causal,
       .accumulate = false,
+      .accumulate_keys = false,
       .has_self_score = false,
       .self_score = 0,
       .dropout = 0,
       .dropout_rng = {},
       .tokens = {params.keep_of_256, params.shared_denominator, params.q_rng, params.k_rng}};
   detail::check_qkv(q, k, v, padding_mask);
-  return detail::quadratic_attention(q, {{.k = k, .v = v, .padding_mask = padding_mask}}, options);
+  return detail::quadratic_attention({detail::QueryRows::all(q, {{.k = k, .v = v, .padding_mask = padding_mask}})},
+                                     options);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct KeySplit {
 };
 
 /// Where the gradients of a head's keys (or values) are summed: in the result, or with padding in rows for the other
-/// keys alone, which `finish` copies to their positions.
+/// keys alone, which `finish` copies or adds to their positions.
 template <class T>
 class KeyGradients {
  public:
@@ -43,13 +43,23 @@ class KeyGradients {
     return {compact_.data() + head * context_.in.keys() * width(), width()};
   }
 
+  /// Whether the rows hold gradients that others are added to.
+  bool has_earlier() const { return context_.in.params.accumulate_keys && context_.in.mask.padding == nullptr; }
+
   void finish() const {
     if (context_.in.mask.padding == nullptr) return;
     parallel_tasks(context_.in.heads(), [&](int64_t head) {
       const Rows<T> from = rows(head), to = rows_of<T>(result_, head);
-      for (int64_t p = 0; p < context_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
+      if (!context_.in.params.accumulate_keys) {
+        for (int64_t p = 0; p < context_.in.keys(); ++p) std::fill_n(to[p], width(), T{0});
+      }
       for (int64_t j = 0; j < context_.padding.count(head); ++j) {
-        std::copy_n(from[j], width(), to[context_.padding.position(head, j)]);
+        T* const row = to[context_.padding.position(head, j)];
+        if (context_.in.params.accumulate_keys) {
+          add(row, from[j], width());
+        } else {
+          std::copy_n(from[j], width(), row);
+        }
       }
     });
   }
@@ -195,9 +205,11 @@ class Backward {
     KeyRange written{end, end};
     if (first_query < in_.queries()) written = context_.seen_by_tile(head, first_query);
     written = {std::clamp(written.begin, begin, end), std::clamp(written.end, begin, end)};
-    for (const Rows<T>& rows : {dk, dv}) {
-      clear(rows, begin, written.begin);
-      clear(rows, std::max(written.begin, written.end), end);
+    if (!dk_.has_earlier()) {
+      for (const Rows<T>& rows : {dk, dv}) {
+        clear(rows, begin, written.begin);
+        clear(rows, std::max(written.begin, written.end), end);
+      }
     }
     int64_t read_until = begin;  // rows of keys before this one have been read, and are cached
     for (int64_t first = first_query; first < in_.queries(); first += kQueries) {
@@ -225,10 +237,11 @@ class Backward {
         query_tile.differentiate(weights, ds, from, factors);
         query_tile.drop(weights);
         query_tile.sum_visible(ds, keys.k(from), from, dq, add_to_dq || from > first_key);
+        const bool add_to_keys = first > first_query || dk_.has_earlier();
         fetch_rows(dk.from(from), unread, in_.width());
-        query_tile.sum_by_key(ds, query_tile.queries(), dk.from(from), first > first_query);
+        query_tile.sum_by_key(ds, query_tile.queries(), dk.from(from), add_to_keys);
         fetch_rows(dv.from(from), unread, in_.width());
-        query_tile.sum_by_key(weights, g, dv.from(from), first > first_query);
+        query_tile.sum_by_key(weights, g, dv.from(from), add_to_keys);
         read_until = std::max(read_until, from + ds.keys);
       }
       query_tile.through_map(dq);
