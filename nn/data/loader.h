@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/core/where.h>
 #include <linnet/nn/data/dataset.h>
 
@@ -57,6 +59,10 @@ class Loader {
   /// that leaves none, and for `lengths` of another number than the examples or below 0.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
+  template <std::integral Batch>
+  Loader(const Dataset& data, Batch) : Loader(data, LoaderOptions{}) {
+    static_assert(detail::refused<Batch>, "options stand in braces: write nn::Loader loader(data, {.batch = 64})");
+  }
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
 #include <linnet/nn/optim/optim.h>
@@ -27,6 +28,8 @@ class Lion : public Optimizer {
   /// Throws: as Adam.
   explicit Lion(std::vector<Tensor> parameters, const LionConfig& config = {});
   explicit Lion(std::vector<ParameterGroup> groups, const LionConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Lion(const std::vector<Tensor>&, Rate lr) : Lion(refuse_number(lr)) {}
 
  private:
   void update(const std::vector<Update>& updates) override;

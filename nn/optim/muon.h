@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
 #include <linnet/nn/optim/optim.h>
@@ -49,6 +50,8 @@ class Muon : public Optimizer {
   /// Throws: as Adam; ShapeError for a parameter that is no matrix; ValueError for ns_steps outside 0 … 99.
   explicit Muon(std::vector<Tensor> parameters, const MuonConfig& config = {});
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Muon(const std::vector<Tensor>&, Rate lr) : Muon(refuse_number(lr)) {}
 
  private:
   void update(const std::vector<Update>& updates) override;

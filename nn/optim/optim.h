@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <optional>
 #include <string>
@@ -7,7 +8,9 @@
 
 #include <linnet/core/device/backend.h>
 #include <linnet/core/files/safetensors.h>
+#include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
+#include <linnet/nn/refused_members.h>
 
 namespace linnet::nn {
 
@@ -46,7 +49,7 @@ struct StepOptions {
 ///         for (const Update& u : updates) u.slot->parameter -= sign(u.grad) * u.lr;
 ///       }
 ///     };
-class Optimizer {
+class Optimizer : public detail::RefusedStateMembers {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -127,6 +130,15 @@ class Optimizer {
   /// Throws: as check_setting.
   static void check_decay(const char* name, double value);
 
+  /// What an optimizer with a number in the place of its options is told.
+  template <class Number>
+  static std::vector<Tensor> refuse_number(Number) {
+    static_assert(detail::refused<Number>,
+                  "options stand in braces: write nn::AdamW optimizer(parameters, {.lr = 1e-3}), and likewise for "
+                  "other optimizers");
+    return {};
+  }
+
  private:
   /// Writes the groups' learning rates to where kernels read them.
   void write_lr();
@@ -162,6 +174,8 @@ class SGD : public Optimizer {
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  SGD(const std::vector<Tensor>&, Rate lr) : SGD(refuse_number(lr)) {}
 
  private:
   void update(const std::vector<Update>& updates) override;
@@ -190,6 +204,8 @@ class Adam : public Optimizer {
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Adam(const std::vector<Tensor>&, Rate lr) : Adam(refuse_number(lr)) {}
 
   /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
   /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
@@ -227,6 +243,8 @@ class AdamW : public Adam {
   /// The same as Adam's constructors.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWConfig& config = {});
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  AdamW(const std::vector<Tensor>&, Rate lr) : AdamW(refuse_number(lr)) {}
 };
 
 /// The norm of all gradients together, on their device; 0 without gradients. The host does not wait for the device.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
 #include <linnet/nn/optim/optim.h>
@@ -30,6 +31,8 @@ class RMSprop : public Optimizer {
   /// Throws: as Adam.
   explicit RMSprop(std::vector<Tensor> parameters, const RmsPropConfig& config = {});
   explicit RMSprop(std::vector<ParameterGroup> groups, const RmsPropConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  RMSprop(const std::vector<Tensor>&, Rate lr) : RMSprop(refuse_number(lr)) {}
 
  private:
   void update(const std::vector<Update>& updates) override;
