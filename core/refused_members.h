@@ -24,6 +24,11 @@ struct RefusedTranspose {
   }
 };
 
+/// Options of backward with PyTorch's names.
+struct RefusedBackwardOptions {
+  bool retain = false, retain_graph = false, create_graph = false;
+};
+
 /// Members of other libraries' tensors that Tensor does not have. `Tensor` inherits these declarations, each of which
 /// makes the compiler say what to write instead.
 class RefusedMembers {
@@ -194,6 +199,10 @@ class RefusedMembers {
   template <class Nothing = void>
   void backward(const Tensor&) const {
     static_assert(refused<Nothing>, "its gradient is an option: write backward(x, {.grad = gradient})");
+  }
+  template <class Nothing = void>
+  void backward(const RefusedBackwardOptions&) const {
+    static_assert(refused<Nothing>, "options are taken by the function: write backward(x, {.retain = true})");
   }
   template <std::same_as<bool> Keep>
   void backward(const Tensor&, Keep) const {

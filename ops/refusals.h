@@ -82,6 +82,12 @@ void randperm(Size) {
                 "random numbers come from a generator: write Generator rng(seed); "
                 "randperm(10, rng)");
 }
+template <std::same_as<bool>... Replacement>
+void multinomial(const Tensor&, int64_t, Replacement...) {
+  static_assert(detail::refused<Replacement...>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "multinomial(probabilities, 5, rng)");
+}
 template <std::same_as<Tensor> T, class... More>
 void bernoulli(const T&, const More&...) {
   static_assert(detail::refused<T, More...>, "write (rand_like(p, rng) < p).to(p.dtype()), or without to for a mask");
@@ -165,9 +171,9 @@ void scaled_dot_product_attention(const T&, const Tensor&, const Tensor&, const 
   static_assert(detail::refused<T, Options...>,
                 "write softmax_attention(q, k, v), or softmax_attention(q, k, v, {.causal = true})");
 }
-template <std::same_as<Tensor> T>
-void backward(const T&, const Tensor&) {
-  static_assert(detail::refused<T>, "the gradient is an option: write backward(x, {.grad = gradient})");
+template <class T = void>
+void backward(const Tensor&, const detail::RefusedBackwardOptions&) {
+  static_assert(detail::refused<T>, "retain_graph is retain here: write backward(x, {.retain = true})");
 }
 
 template <std::same_as<Tensor> Mask, class A, class B>

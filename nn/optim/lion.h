@@ -30,6 +30,8 @@ class Lion : public Optimizer {
   explicit Lion(std::vector<ParameterGroup> groups, const LionConfig& config = {});
   template <std::convertible_to<double> Rate>
   Lion(const std::vector<Tensor>&, Rate lr) : Lion(refuse_number(lr)) {}
+  template <class Nothing = void>
+  Lion(const std::vector<Tensor>&, const detail::RefusedAdamConfig&) : Lion(refuse_betas<Nothing>()) {}
 
  private:
   void update(const std::vector<Update>& updates) override;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <linnet/core/device/backend.h>
@@ -11,6 +12,17 @@
 #include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
 #include <linnet/nn/refused_members.h>
+
+namespace linnet::detail {
+
+/// Adam's options with PyTorch's names.
+struct RefusedAdamConfig {
+  double lr = 0;
+  std::pair<double, double> betas = {};
+  double eps = 0, weight_decay = 0;
+};
+
+}  // namespace linnet::detail
 
 namespace linnet::nn {
 
@@ -138,6 +150,12 @@ class Optimizer : public detail::RefusedStateMembers {
                   "other optimizers");
     return {};
   }
+  /// What one with PyTorch's `betas` is told.
+  template <class Nothing>
+  static std::vector<Tensor> refuse_betas() {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
+    return {};
+  }
 
  private:
   /// Writes the groups' learning rates to where kernels read them.
@@ -206,6 +224,8 @@ class Adam : public Optimizer {
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
   template <std::convertible_to<double> Rate>
   Adam(const std::vector<Tensor>&, Rate lr) : Adam(refuse_number(lr)) {}
+  template <class Nothing = void>
+  Adam(const std::vector<Tensor>&, const detail::RefusedAdamConfig&) : Adam(refuse_betas<Nothing>()) {}
 
   /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
   /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
@@ -245,6 +265,8 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
   template <std::convertible_to<double> Rate>
   AdamW(const std::vector<Tensor>&, Rate lr) : AdamW(refuse_number(lr)) {}
+  template <class Nothing = void>
+  AdamW(const std::vector<Tensor>&, const detail::RefusedAdamConfig&) : AdamW(refuse_betas<Nothing>()) {}
 };
 
 /// The norm of all gradients together, on their device; 0 without gradients. The host does not wait for the device.
