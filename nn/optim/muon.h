@@ -3,6 +3,7 @@
 #include <concepts>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/nn/optim/optim.h>
 
 namespace linnet::nn {
@@ -51,7 +52,9 @@ class Muon : public Optimizer {
   explicit Muon(std::vector<Tensor> parameters, const MuonConfig& config = {});
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
   template <std::convertible_to<double> Rate>
-  Muon(const std::vector<Tensor>&, Rate lr) : Muon(refuse_number(lr)) {}
+  Muon(const std::vector<Tensor>& parameters, Rate) : Muon(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Muon muon(parameters, {.lr = 1e-3})");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;

@@ -142,21 +142,6 @@ class Optimizer : public detail::RefusedStateMembers {
   /// Throws: as check_setting.
   static void check_decay(const char* name, double value);
 
-  /// What an optimizer with a number in the place of its options is told.
-  template <class Number>
-  static std::vector<Tensor> refuse_number(Number) {
-    static_assert(detail::refused<Number>,
-                  "options stand in braces: write nn::AdamW optimizer(parameters, {.lr = 1e-3}), and likewise for "
-                  "other optimizers");
-    return {};
-  }
-  /// What one with PyTorch's `betas` is told.
-  template <class Nothing>
-  static std::vector<Tensor> refuse_betas() {
-    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
-    return {};
-  }
-
  private:
   /// Writes the groups' learning rates to where kernels read them.
   void write_lr();
@@ -193,7 +178,9 @@ class SGD : public Optimizer {
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
   template <std::convertible_to<double> Rate>
-  SGD(const std::vector<Tensor>&, Rate lr) : SGD(refuse_number(lr)) {}
+  SGD(const std::vector<Tensor>& parameters, Rate) : SGD(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::SGD sgd(parameters, {.lr = 1e-3})");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;
@@ -223,9 +210,13 @@ class Adam : public Optimizer {
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
   template <std::convertible_to<double> Rate>
-  Adam(const std::vector<Tensor>&, Rate lr) : Adam(refuse_number(lr)) {}
+  Adam(const std::vector<Tensor>& parameters, Rate) : Adam(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Adam adam(parameters, {.lr = 1e-3})");
+  }
   template <class Nothing = void>
-  Adam(const std::vector<Tensor>&, const detail::RefusedAdamConfig&) : Adam(refuse_betas<Nothing>()) {}
+  Adam(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : Adam(parameters) {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
+  }
 
   /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
   /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
@@ -264,9 +255,13 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<Tensor> parameters, const AdamWConfig& config = {});
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
   template <std::convertible_to<double> Rate>
-  AdamW(const std::vector<Tensor>&, Rate lr) : AdamW(refuse_number(lr)) {}
+  AdamW(const std::vector<Tensor>& parameters, Rate) : AdamW(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::AdamW adamw(parameters, {.lr = 1e-3})");
+  }
   template <class Nothing = void>
-  AdamW(const std::vector<Tensor>&, const detail::RefusedAdamConfig&) : AdamW(refuse_betas<Nothing>()) {}
+  AdamW(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : AdamW(parameters) {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
+  }
 };
 
 /// The norm of all gradients together, on their device; 0 without gradients. The host does not wait for the device.
