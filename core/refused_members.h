@@ -17,7 +17,7 @@ template <class Result>
 struct RefusedTranspose {
   constexpr RefusedTranspose() = default;
   RefusedTranspose(const RefusedTranspose&) { (*this)(); }
-  operator Result() const { return (*this)(); }  // NOLINT(google-explicit-constructor): matmul(x, x.T) is the point
+  operator Result() const { return (*this)(); }
   Result operator()() const {
     static_assert(refused<Result>, "a transposed matrix is x.t(), in batches too");
     return {};

@@ -14,7 +14,7 @@ class Embedding : public Module {
   template <NotAModule First, class... Rest>
   Embedding(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
   template <std::integral PaddingIdx>
-  Embedding(Module& parent, std::string, int64_t, int64_t, PaddingIdx) : Module(parent, "") {
+  Embedding(Module& parent, const std::string&, int64_t, int64_t, PaddingIdx) : Module(parent, "") {
     static_assert(detail::refused<PaddingIdx>,
                   "there is no padding_idx: write embedding(ids).masked_fill((ids == 0).unsqueeze(-1), 0)");
   }
