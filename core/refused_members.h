@@ -12,6 +12,23 @@ class Tensor;
 
 namespace linnet::detail {
 
+/// What x.T would be. Each use of it makes the compiler say what to write instead.
+template <class Result>
+struct RefusedTranspose {
+  constexpr RefusedTranspose() = default;
+  RefusedTranspose(const RefusedTranspose&) { (*this)(); }
+  operator Result() const { return (*this)(); }
+  Result operator()() const {
+    static_assert(refused<Result>, "a transposed matrix is x.t(), in batches too");
+    return {};
+  }
+};
+
+/// Options of backward with PyTorch's names.
+struct RefusedBackwardOptions {
+  bool retain = false, retain_graph = false, create_graph = false;
+};
+
 /// Members of other libraries' tensors that Tensor does not have. `Tensor` inherits these declarations, each of which
 /// makes the compiler say what to write instead.
 class RefusedMembers {
@@ -121,14 +138,7 @@ class RefusedMembers {
 
   // ---- Views and reductions ----
 
-  template <class... Nothing>
-  void T() const {
-    static_assert(refused<Nothing...>, "a transposed matrix is x.t()");
-  }
-  template <class... Nothing>
-  void mT() const {
-    static_assert(refused<Nothing...>, "matrices are transposed by x.t(), in batches too");
-  }
+  static constexpr RefusedTranspose<Tensor> T{}, mT{};
   template <std::same_as<Shape> Dims = Shape>
   void amax(const Dims& = {}, bool = false) const {
     static_assert(refused<Dims>, "the largest along dims is x.max({dims})");
@@ -181,6 +191,22 @@ class RefusedMembers {
   template <std::same_as<bool>... Nothing>
   void size() const {
     static_assert(refused<Nothing...>, "the sizes are x.shape(), and that of one dim is x.size(dim)");
+  }
+  template <class Nothing = void>
+  void to(const char*) const {
+    static_assert(refused<Nothing>, "a device is no text: write x.to(Device::cuda) or x.to(Device::cpu)");
+  }
+  template <class Nothing = void>
+  void backward(const Tensor&) const {
+    static_assert(refused<Nothing>, "its gradient is an option: write backward(x, {.grad = gradient})");
+  }
+  template <class Nothing = void>
+  void backward(const RefusedBackwardOptions&) const {
+    static_assert(refused<Nothing>, "options are taken by the function: write backward(x, {.retain = true})");
+  }
+  template <std::same_as<bool> Keep>
+  void backward(const Tensor&, Keep) const {
+    static_assert(refused<Keep>, "write backward(x, {.grad = gradient, .retain = true}), or {.retain = true} alone");
   }
   template <class... Nothing>
   void squeeze() const {

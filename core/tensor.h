@@ -356,9 +356,9 @@ class Tensor : public detail::RefusedMembers {
 
   // ---- Lines of other libraries that do not compile here, with the way to write them ----
 
-  using RefusedMembers::operator[], RefusedMembers::size, RefusedMembers::reshape, RefusedMembers::view,
-      RefusedMembers::expand, RefusedMembers::permute, RefusedMembers::squeeze, RefusedMembers::repeat,
-      RefusedMembers::flip, RefusedMembers::argmax, RefusedMembers::argmin;
+  using RefusedMembers::operator[], RefusedMembers::reshape, RefusedMembers::expand, RefusedMembers::permute,
+      RefusedMembers::view, RefusedMembers::size, RefusedMembers::flip, RefusedMembers::to, RefusedMembers::argmax,
+      RefusedMembers::argmin, RefusedMembers::squeeze, RefusedMembers::repeat, RefusedMembers::backward;
   template <std::same_as<bool> Bool>
   explicit operator Bool() const {
     static_assert(

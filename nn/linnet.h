@@ -79,6 +79,7 @@
 #include <linnet/nn/optim/schedule.h>
 #include <linnet/nn/optim/zero_redundancy.h>
 #include <linnet/nn/recurrent/recurrent.h>
+#include <linnet/nn/refusals.h>
 #include <linnet/nn/text/byte_pairs.h>
 #include <linnet/nn/text/glove.h>
 #include <linnet/nn/text/tokenizer.h>

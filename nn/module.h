@@ -16,6 +16,7 @@
 #include <linnet/core/random/generator.h>
 #include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
+#include <linnet/nn/refused_members.h>
 
 namespace linnet::nn {
 
@@ -86,7 +87,7 @@ concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
 ///
 /// A module registers itself with its parent, the first argument of its constructor, and so can be neither
 /// copied nor moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a)`.
-class Module {
+class Module : public detail::RefusedModuleMembers {
  public:
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;

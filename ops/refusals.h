@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <linnet/core/random/generator.h>
 #include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
 
@@ -57,6 +58,48 @@ void randn_like(const T&) {
                 "random numbers come from a generator: write Generator rng(seed); "
                 "randn_like(x, rng)");
 }
+template <std::same_as<bool>... Training>
+void dropout(const Tensor&, double = 0.5, Training...) {
+  static_assert(detail::refused<Training...>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "dropout(x, 0.5, rng), or nn::Dropout in a model");
+}
+template <class T = void>
+void randint(int64_t, int64_t, const Shape&) {
+  static_assert(detail::refused<T>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "randint(0, 10, {3}, rng)");
+}
+template <std::same_as<Generator>... Random>
+void randint(int64_t, const Shape&, Random&...) {
+  static_assert(detail::refused<Random...>,
+                "the least number is named: write Generator rng(seed); "
+                "randint(0, 10, {3}, rng)");
+}
+template <std::integral Size>
+void randperm(Size) {
+  static_assert(detail::refused<Size>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "randperm(10, rng)");
+}
+template <std::same_as<bool>... Replacement>
+void multinomial(const Tensor&, int64_t, Replacement...) {
+  static_assert(detail::refused<Replacement...>,
+                "random numbers come from a generator: write Generator rng(seed); "
+                "multinomial(probabilities, 5, rng)");
+}
+template <std::same_as<Tensor> T, class... More>
+void bernoulli(const T&, const More&...) {
+  static_assert(detail::refused<T, More...>, "write (rand_like(p, rng) < p).to(p.dtype()), or without to for a mask");
+}
+template <class... More>
+void normal(double, double, const Shape&, const More&...) {
+  static_assert(detail::refused<More...>, "write mean + std * randn({2, 3}, rng)");
+}
+template <std::same_as<Tensor> T, class Deviation, class... More>
+void normal(const T&, const Deviation&, const More&...) {
+  static_assert(detail::refused<T, Deviation, More...>, "write mean + std * randn_like(mean, rng)");
+}
 template <std::integral Seed>
 void manual_seed(Seed) {
   static_assert(detail::refused<Seed>, "there is no hidden generator: write Generator rng(seed), and pass rng");
@@ -94,6 +137,43 @@ void flip(const T&, int64_t, int, Dims...) {
 template <std::same_as<Tensor> T>
 void take_along_axis(const T&, const Tensor&, int64_t) {
   static_assert(detail::refused<T>, "write take_along_dim(x, indices, dim)");
+}
+
+template <std::same_as<Tensor> T>
+void argmax(const T&) {
+  static_assert(detail::refused<T>, "the dim is named: write argmax(x, dim), or argmax(x.flatten(), 0)");
+}
+template <std::same_as<Tensor> T>
+void argmin(const T&) {
+  static_assert(detail::refused<T>, "the dim is named: write argmin(x, dim), or argmin(x.flatten(), 0)");
+}
+template <std::same_as<Tensor> T>
+void one_hot(const T&) {
+  static_assert(detail::refused<T>, "the number of classes is named: write one_hot(ids, 10)");
+}
+template <std::same_as<Tensor> T, class Divisor>
+void fmod(const T&, const Divisor&) {
+  static_assert(detail::refused<T, Divisor>,
+                "write remainder(a, b) or a % b, which has b's sign, or a - b * trunc(a / b), which has a's");
+}
+template <class T = void>
+void layer_norm(const Tensor&, const Shape&, const Tensor& = {}, const Tensor& = {}, double = 0) {
+  static_assert(detail::refused<T>,
+                "the last dim is normalised, and its size is not named: write layer_norm(x, weight, bias)");
+}
+template <class T = void>
+void rms_norm(const Tensor&, const Shape&, const Tensor& = {}, double = 0) {
+  static_assert(detail::refused<T>,
+                "the last dim is normalised, and its size is not named: write rms_norm(x, weight)");
+}
+template <std::same_as<Tensor> T, class... Options>
+void scaled_dot_product_attention(const T&, const Tensor&, const Tensor&, const Options&...) {
+  static_assert(detail::refused<T, Options...>,
+                "write softmax_attention(q, k, v), or softmax_attention(q, k, v, {.causal = true})");
+}
+template <class T = void>
+void backward(const Tensor&, const detail::RefusedBackwardOptions&) {
+  static_assert(detail::refused<T>, "retain_graph is retain here: write backward(x, {.retain = true})");
 }
 
 template <std::same_as<Tensor> Mask, class A, class B>

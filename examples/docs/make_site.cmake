@@ -12,7 +12,8 @@ file(MAKE_DIRECTORY ${OUTPUT}/pages)
 include(${SOURCE}/core/install/public_headers.cmake)
 linnet_public_headers(${SOURCE} headers)
 # A device's kernels, and functions that exist so that the compiler refuses them.
-list(REMOVE_ITEM headers nn/linnet.h core/device/backend.h core/refused.h core/refused_members.h ops/refusals.h)
+list(REMOVE_ITEM headers nn/linnet.h core/device/backend.h core/refused.h core/refused_members.h ops/refusals.h
+                         nn/refused_members.h nn/refusals.h)
 
 file(READ ${docs}/library.dox rooms)
 foreach(header IN LISTS headers)

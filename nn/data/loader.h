@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -9,8 +10,22 @@
 #include <thread>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/core/where.h>
 #include <linnet/nn/data/dataset.h>
+
+namespace linnet::detail {
+
+/// A Loader's options with PyTorch's names.
+struct RefusedLoaderOptions {
+  int64_t batch_size = 0;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  int64_t num_workers = 0;
+  bool drop_last = false;
+};
+
+}  // namespace linnet::detail
 
 namespace linnet::nn {
 
@@ -57,6 +72,14 @@ class Loader {
   /// that leaves none, and for `lengths` of another number than the examples or below 0.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
+  template <class Nothing = void>
+  Loader(const Dataset& data, const detail::RefusedLoaderOptions&) : Loader(data, LoaderOptions{}) {
+    static_assert(detail::refused<Nothing>, "batch_size is batch here: write nn::Loader loader(data, {.batch = 64})");
+  }
+  template <std::integral Batch>
+  Loader(const Dataset& data, Batch) : Loader(data, LoaderOptions{}) {
+    static_assert(detail::refused<Batch>, "options stand in braces: write nn::Loader loader(data, {.batch = 64})");
+  }
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

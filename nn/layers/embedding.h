@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include <linnet/nn/module.h>
 
 namespace linnet::nn {
@@ -11,6 +13,11 @@ class Embedding : public Module {
   Embedding(Module& parent, std::string name, int64_t count, int64_t width);
   template <NotAModule First, class... Rest>
   Embedding(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+  template <std::integral PaddingIdx>
+  Embedding(Module& parent, const std::string&, int64_t, int64_t, PaddingIdx) : Module(parent, "") {
+    static_assert(detail::refused<PaddingIdx>,
+                  "there is no padding_idx: write embedding(ids).masked_fill((ids == 0).unsqueeze(-1), 0)");
+  }
 
   /// The vectors of the ids.
   ///

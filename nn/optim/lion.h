@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/nn/optim/optim.h>
 
 namespace linnet::nn {
@@ -27,6 +29,14 @@ class Lion : public Optimizer {
   /// Throws: as Adam.
   explicit Lion(std::vector<Tensor> parameters, const LionConfig& config = {});
   explicit Lion(std::vector<ParameterGroup> groups, const LionConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Lion(const std::vector<Tensor>& parameters, Rate) : Lion(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Lion lion(parameters, {.lr = 1e-3})");
+  }
+  template <class Nothing = void>
+  Lion(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : Lion(parameters) {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.99}");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/nn/optim/optim.h>
 
 namespace linnet::nn {
@@ -49,6 +51,10 @@ class Muon : public Optimizer {
   /// Throws: as Adam; ShapeError for a parameter that is no matrix; ValueError for ns_steps outside 0 … 99.
   explicit Muon(std::vector<Tensor> parameters, const MuonConfig& config = {});
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Muon(const std::vector<Tensor>& parameters, Rate) : Muon(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Muon muon(parameters, {.lr = 1e-3})");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;

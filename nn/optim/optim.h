@@ -1,13 +1,28 @@
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <linnet/core/device/backend.h>
 #include <linnet/core/files/safetensors.h>
+#include <linnet/core/refused.h>
 #include <linnet/core/tensor.h>
+#include <linnet/nn/refused_members.h>
+
+namespace linnet::detail {
+
+/// Adam's options with PyTorch's names.
+struct RefusedAdamConfig {
+  double lr = 0;
+  std::pair<double, double> betas = {};
+  double eps = 0, weight_decay = 0;
+};
+
+}  // namespace linnet::detail
 
 namespace linnet::nn {
 
@@ -46,7 +61,7 @@ struct StepOptions {
 ///         for (const Update& u : updates) u.slot->parameter -= sign(u.grad) * u.lr;
 ///       }
 ///     };
-class Optimizer {
+class Optimizer : public detail::RefusedStateMembers {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -162,6 +177,10 @@ class SGD : public Optimizer {
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  SGD(const std::vector<Tensor>& parameters, Rate) : SGD(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::SGD sgd(parameters, {.lr = 1e-3})");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;
@@ -190,6 +209,14 @@ class Adam : public Optimizer {
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  Adam(const std::vector<Tensor>& parameters, Rate) : Adam(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Adam adam(parameters, {.lr = 1e-3})");
+  }
+  template <class Nothing = void>
+  Adam(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : Adam(parameters) {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
+  }
 
   /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
   /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
@@ -227,6 +254,14 @@ class AdamW : public Adam {
   /// The same as Adam's constructors.
   explicit AdamW(std::vector<Tensor> parameters, const AdamWConfig& config = {});
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  AdamW(const std::vector<Tensor>& parameters, Rate) : AdamW(parameters) {
+    static_assert(detail::refused<Rate>, "options stand in braces: write nn::AdamW adamw(parameters, {.lr = 1e-3})");
+  }
+  template <class Nothing = void>
+  AdamW(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : AdamW(parameters) {
+    static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
+  }
 };
 
 /// The norm of all gradients together, on their device; 0 without gradients. The host does not wait for the device.

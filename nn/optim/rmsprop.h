@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <vector>
 
+#include <linnet/core/refused.h>
 #include <linnet/nn/optim/optim.h>
 
 namespace linnet::nn {
@@ -30,6 +32,11 @@ class RMSprop : public Optimizer {
   /// Throws: as Adam.
   explicit RMSprop(std::vector<Tensor> parameters, const RmsPropConfig& config = {});
   explicit RMSprop(std::vector<ParameterGroup> groups, const RmsPropConfig& config = {});
+  template <std::convertible_to<double> Rate>
+  RMSprop(const std::vector<Tensor>& parameters, Rate) : RMSprop(parameters) {
+    static_assert(detail::refused<Rate>,
+                  "options stand in braces: write nn::RMSprop rmsprop(parameters, {.lr = 1e-3})");
+  }
 
  private:
   void update(const std::vector<Update>& updates) override;
