@@ -76,7 +76,7 @@ AttentionParams params_of(AttentionParams params, RandomKey dropout_rng, size_t 
 /// The gradients by way of one set of keys.
 class SetBackward {
  public:
-  SetBackward(const SavedQueryRows& rows, size_t index, const AttentionParams& params, Grads& grads)
+  SetBackward(const SavedQueryRows& rows, size_t index, const AttentionParams& params, std::vector<Tensor>& grads)
       : rows_(rows),
         set_(rows.sets[index]),
         index_(index),
@@ -144,7 +144,7 @@ class SetBackward {
   const SavedKeySet& set_;
   size_t index_;
   AttentionParams params_;
-  Grads& grads_;
+  std::vector<Tensor>& grads_;
   Tensor positions_, k_, v_;
 };
 
@@ -153,11 +153,11 @@ Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const st
   Op op("attention_backward", Where{}, {grad, parts[0].q()});
   op.first_derivative_only(kParts);
   const Tensor g = with_plain_rows(grad);
-  Grads grads(inputs);
+  std::vector<Tensor> grads(inputs);
   for (const SavedQueryRows& rows : parts) {
     for (size_t i = 0; i < rows.sets.size(); ++i) SetBackward(rows, i, params, grads).run(g, o);
   }
-  return grads;
+  return {grads.begin(), grads.end()};
 }
 
 Grads fused_fastmax_backward(const Tensor& grad, const Tensor& o, const Tensor& denominator, const Tensor& q,
