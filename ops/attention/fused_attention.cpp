@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <linnet/core/autograd/tape.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 
@@ -79,7 +80,6 @@ class SetBackward {
   SetBackward(const SavedQueryRows& rows, size_t index, const AttentionParams& params, std::vector<Tensor>& grads)
       : rows_(rows),
         set_(rows.sets[index]),
-        index_(index),
         params_(params_of(params, set_.dropout_rng, index)),
         grads_(grads),
         positions_(set_.positions()),
@@ -142,7 +142,6 @@ class SetBackward {
 
   const SavedQueryRows& rows_;
   const SavedKeySet& set_;
-  size_t index_;
   AttentionParams params_;
   std::vector<Tensor>& grads_;
   Tensor positions_, k_, v_;
