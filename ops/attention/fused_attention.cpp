@@ -102,31 +102,30 @@ class SetBackward {
   }
 
  private:
-  /// The gradients of k and v, or of their copies. Makes those that are not there yet.
+  /// The gradients of k and v, or of their copies. Makes those that are not there yet, and that of q.
   std::pair<Tensor, Tensor> destinations() {
     Tensor &dq = grads_[rows_.dq], &dk = grads_[set_.dk], &dv = grads_[set_.dv];
-    const Tensor q = rows_.q();
-    const bool makes_queries = !dq.defined(), makes_keys = positions_.defined() || !dk.defined();
+    const bool is_copy = positions_.defined(), makes_queries = !dq.defined();
+    params_.accumulate_keys = !is_copy && (dk.defined() || dv.defined());
     std::vector<Tensor> made;
-    if (makes_queries && makes_keys) {
-      made = empty_gradients({q, k_, v_});
-    } else if (makes_queries) {
-      made = empty_gradients({q});
-    } else if (makes_keys) {
-      made = empty_gradients({k_, v_});
-    }
+    if (makes_queries) made.push_back(rows_.q());
+    if (!params_.accumulate_keys) made.insert(made.end(), {k_, v_});
+    if (!made.empty()) made = empty_gradients(made);
     if (makes_queries) {
       dq = made[0];
-      if (rows_.count < q.size(2)) dq.fill_(0);  // rows of q that are not used have a gradient too
+      if (rows_.count < dq.size(2)) dq.fill_(0);  // rows of q that no part has get a gradient too
     }
-    if (!makes_keys) {
-      params_.accumulate_keys = true;
+    if (params_.accumulate_keys) {  // a tensor may be the keys of two sets with different values
+      if (!dk.defined()) dk = zeros_of(k_);
+      if (!dv.defined()) dv = zeros_of(v_);
       return {dk, dv};
     }
     const Tensor new_dk = made[made.size() - 2], new_dv = made.back();
-    if (!positions_.defined()) dk = new_dk, dv = new_dv;
+    if (!is_copy) dk = new_dk, dv = new_dv;
     return {new_dk, new_dv};
   }
+
+  static Tensor zeros_of(const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()).fill_(0); }
 
   /// Adds the gradient of copied rows to that of the rows.
   void add_copies(size_t input, Tensor& of_copies, int64_t tokens) {

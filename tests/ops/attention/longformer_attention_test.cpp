@@ -10,12 +10,14 @@
 #include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/matmul/matmul.h>
 
 #include "tests/ops/attention/attention_reference.h"
+#include "tests/support/near.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
@@ -280,6 +282,27 @@ TEST_CASE("longformer_attention leaves out padding, whatever it holds; a row wit
         }
         check_same_bits(forward_backward(changed, options), expected);
       }
+    }
+  }
+}
+
+TEST_CASE("longformer_attention: a tensor that is there twice gets the sum of its gradients") {
+  const Tensor first_tokens = lt(arange(40), 33).unsqueeze(0).expand({2, 40}).contiguous();
+  for (const bool same_values : {false, true}) {
+    for (const Tensor& padding_mask : {Tensor(), first_tokens}) {
+      const LongformerAttentionOptions options{.window = 6, .global_tokens = 2, .padding_mask = padding_mask};
+      Inputs in = normal_inputs(2, 3, 40, 4, 2);
+      in.k_global = in.k;
+      if (same_values) in.v_global = in.v;
+      const std::vector<Tensor> apart = forward_backward(in, options);
+      in.k.set_requires_grad();
+      in.v.set_requires_grad();
+      const Tensor o = attend(in, options);
+      const std::vector<Tensor> together =
+          grad({o}, {in.k, in.v}, {.grad_outputs = {normal(o.shape(), 7, o.dtype())}});
+      const Tensor dk = apart[1] + apart[4], dv = same_values ? apart[2] + apart[5] : apart[2];
+      CHECK(relative_error(together[0], dk.to_vector<double>()) < 1e-14);
+      CHECK(relative_error(together[1], dv.to_vector<double>()) < 1e-14);
     }
   }
 }
