@@ -57,7 +57,7 @@ struct SavedQueryRows {
   std::vector<SavedKeySet> sets;
   size_t dq;
 
-  Tensor of(const Tensor& x) const { return detail::narrow(x, 2, first, count); }
+  Tensor of(const Tensor& x) const { return count == x.size(2) ? x : detail::narrow(x, 2, first, count); }
 };
 
 /// The rows of x that a set has: all, or copies of those at the positions.
@@ -74,63 +74,72 @@ AttentionParams params_of(AttentionParams params, RandomKey dropout_rng, size_t 
   return params;
 }
 
-/// The gradients by way of one set of keys.
-class SetBackward {
+/// The gradients by way of the keys that some rows see.
+class RowsBackward {
  public:
-  SetBackward(const SavedQueryRows& rows, size_t index, const AttentionParams& params, std::vector<Tensor>& grads)
+  /// The rows of ∂L/∂o and o are those of the result of all parts.
+  RowsBackward(const SavedQueryRows& rows, const Tensor& g, const Tensor& o, const AttentionParams& params,
+               std::vector<Tensor>& grads)
       : rows_(rows),
-        set_(rows.sets[index]),
-        params_(params_of(params, set_.dropout_rng, index)),
-        grads_(grads),
-        positions_(set_.positions()),
-        k_(rows_of_set(set_.k(), positions_)),
-        v_(rows_of_set(set_.v(), positions_)) {}
+        g_(rows.of(g)),
+        o_(rows.of(o)),
+        q_(rows.q()),
+        denominator_(rows.denominator()),
+        params_(params),
+        grads_(grads) {}
 
-  void run(const Tensor& g, const Tensor& o) {
-    Tensor dk, dv;
-    std::tie(dk, dv) = destinations();
-    const Tensor dq = rows_.of(grads_[rows_.dq]), denominator = rows_.denominator();
-    const Tensor padding_mask = set_.padding_mask(), ranges = set_.ranges();
-    backend(dq).attention_backward(detail::view(dq), detail::view(dk), detail::view(dv), detail::view(rows_.of(g)),
-                                   detail::view(rows_.of(o)), detail::view(denominator),
-                                   detail::view(rows_.of(rows_.q())), detail::view(k_), detail::view(v_),
-                                   {OptionalView(padding_mask).get(), OptionalView(ranges).get()}, params_);
-    if (!positions_.defined()) return;
-    k_ = v_ = Tensor();
-    add_copies(set_.dk, dk, set_.k().size(2));
-    add_copies(set_.dv, dv, set_.v().size(2));
+  void run() {
+    for (size_t i = 0; i < rows_.sets.size(); ++i)
+      add_set(rows_.sets[i], params_of(params_, rows_.sets[i].dropout_rng, i));
   }
 
  private:
+  void add_set(const SavedKeySet& set, AttentionParams params) {
+    const Tensor padding_mask = set.padding_mask(), ranges = set.ranges(), positions = set.positions();
+    Tensor dk, dv;
+    {
+      const Tensor k = rows_of_set(set.k(), positions), v = rows_of_set(set.v(), positions);
+      params.accumulate_keys = !positions.defined() && (grads_[set.dk].defined() || grads_[set.dv].defined());
+      std::tie(dk, dv) = destinations(set, k, v, params.accumulate_keys, positions.defined());
+      backend(q_).attention_backward(detail::view(dq_), detail::view(dk), detail::view(dv), detail::view(g_),
+                                     detail::view(o_), detail::view(denominator_), detail::view(rows_.of(q_)),
+                                     detail::view(k), detail::view(v),
+                                     {OptionalView(padding_mask).get(), OptionalView(ranges).get()}, params);
+    }
+    if (!positions.defined()) return;
+    add_copies(set.dk, dk, positions, set.k().size(2));
+    add_copies(set.dv, dv, positions, set.v().size(2));
+  }
+
   /// The gradients of k and v, or of their copies. Makes those that are not there yet, and that of q.
-  std::pair<Tensor, Tensor> destinations() {
-    Tensor &dq = grads_[rows_.dq], &dk = grads_[set_.dk], &dv = grads_[set_.dv];
-    const bool is_copy = positions_.defined(), makes_queries = !dq.defined();
-    params_.accumulate_keys = !is_copy && (dk.defined() || dv.defined());
+  std::pair<Tensor, Tensor> destinations(const SavedKeySet& set, const Tensor& k, const Tensor& v, bool has_keys,
+                                         bool are_copies) {
+    Tensor &dq = grads_[rows_.dq], &dk = grads_[set.dk], &dv = grads_[set.dv];
+    const bool has_queries = dq.defined();
     std::vector<Tensor> made;
-    if (makes_queries) made.push_back(rows_.q());
-    if (!params_.accumulate_keys) made.insert(made.end(), {k_, v_});
-    if (!made.empty()) made = empty_gradients(made);
-    if (makes_queries) {
+    if (has_queries && !has_keys) made = empty_gradients({k, v});
+    if (!has_queries) made = has_keys ? empty_gradients({q_}) : empty_gradients({q_, k, v});
+    if (!has_queries) {
       dq = made[0];
       if (rows_.count < dq.size(2)) dq.fill_(0);  // rows of q that no part has get a gradient too
     }
-    if (params_.accumulate_keys) {  // a tensor may be the keys of two sets with different values
-      if (!dk.defined()) dk = zeros_of(k_);
-      if (!dv.defined()) dv = zeros_of(v_);
+    if (!dq_.defined()) dq_ = rows_.of(dq);
+    if (has_keys) {  // a tensor may be the keys of two sets with different values
+      if (!dk.defined()) dk = zeros_of(k);
+      if (!dv.defined()) dv = zeros_of(v);
       return {dk, dv};
     }
     const Tensor new_dk = made[made.size() - 2], new_dv = made.back();
-    if (!is_copy) dk = new_dk, dv = new_dv;
+    if (!are_copies) dk = new_dk, dv = new_dv;
     return {new_dk, new_dv};
   }
 
   static Tensor zeros_of(const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()).fill_(0); }
 
   /// Adds the gradient of copied rows to that of the rows.
-  void add_copies(size_t input, Tensor& of_copies, int64_t tokens) {
+  void add_copies(size_t input, Tensor& of_copies, const Tensor& positions, int64_t tokens) {
     const NoGrad no_grad;
-    const Tensor sums = sums_at(of_copies, positions_, tokens);
+    const Tensor sums = sums_at(of_copies, positions, tokens);
     of_copies = Tensor();
     if (grads_[input].defined()) {
       grads_[input] += sums;
@@ -140,10 +149,10 @@ class SetBackward {
   }
 
   const SavedQueryRows& rows_;
-  const SavedKeySet& set_;
+  Tensor g_, o_, q_, denominator_;
+  Tensor dq_;  ///< of the rows; undefined before the first set
   AttentionParams params_;
   std::vector<Tensor>& grads_;
-  Tensor positions_, k_, v_;
 };
 
 Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const std::vector<SavedQueryRows>& parts,
@@ -152,9 +161,7 @@ Grads quadratic_attention_backward(const Tensor& grad, const Tensor& o, const st
   op.first_derivative_only(kParts);
   const Tensor g = with_plain_rows(grad);
   std::vector<Tensor> grads(inputs);
-  for (const SavedQueryRows& rows : parts) {
-    for (size_t i = 0; i < rows.sets.size(); ++i) SetBackward(rows, i, params, grads).run(g, o);
-  }
+  for (const SavedQueryRows& rows : parts) RowsBackward(rows, g, o, params, grads).run();
   return {grads.begin(), grads.end()};
 }
 
@@ -193,11 +200,12 @@ Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionP
     return plain_rows[input];
   };
   std::vector<SavedQueryRows> saved;
+  saved.reserve(parts.size());
   for (const QueryRows& rows : parts) {
     const size_t dq = inputs.index_of(Inputs::Kind::query, rows.q);
-    const auto of_rows = [&](const Tensor& x) { return detail::narrow(x, 2, rows.first, rows.count); };
-    const Tensor q = of_rows(plain(dq)), denominator = empty_denominator(q);
-    std::vector<SavedKeySet> sets;
+    SavedQueryRows part{{}, {}, rows.first, rows.count, {}, dq};
+    const Tensor q = part.of(plain(dq)), out = part.of(o), denominator = empty_denominator(q);
+    part.sets.reserve(rows.sets.size());
     for (size_t i = 0; i < rows.sets.size(); ++i) {
       const KeySet& set = rows.sets[i];
       const size_t dk = inputs.index_of(Inputs::Kind::key, set.k), dv = inputs.index_of(Inputs::Kind::value, set.v);
@@ -205,13 +213,15 @@ Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionP
       const Tensor k = is_copy ? rows_of_set(set.k, set.positions) : plain(dk);
       const Tensor v = is_copy ? rows_of_set(set.v, set.positions) : plain(dv);
       const Tensor ranges = set.ranges.defined() ? set.ranges.expand({q.size(0), q.size(1), q.size(2), 2}) : Tensor();
-      backend(o).attention(detail::view(of_rows(o)), detail::view(denominator), detail::view(q), detail::view(k),
+      backend(o).attention(detail::view(out), detail::view(denominator), detail::view(q), detail::view(k),
                            detail::view(v), {OptionalView(set.padding_mask).get(), OptionalView(ranges).get()},
                            params_of(params, set.dropout_rng, i));
-      sets.push_back({op.save(is_copy ? set.k : k), op.save(is_copy ? set.v : v), op.save(set.padding_mask),
-                      op.save(ranges), op.save(set.positions), set.dropout_rng, dk, dv});
+      part.sets.push_back({op.save(is_copy ? set.k : k), op.save(is_copy ? set.v : v), op.save(set.padding_mask),
+                           op.save(ranges), op.save(set.positions), set.dropout_rng, dk, dv});
     }
-    saved.push_back({op.save(plain(dq)), op.save(denominator), rows.first, rows.count, std::move(sets), dq});
+    part.q = op.save(plain(dq));
+    part.denominator = op.save(denominator);
+    saved.push_back(std::move(part));
   }
   return op.record(o, [o = op.save_output(o), parts = std::move(saved), inputs = inputs.tensors().size(), params](
                           const Tensor& g) { return quadratic_attention_backward(g, o(), parts, inputs, params); });

@@ -130,7 +130,8 @@ class Longformer {
     for (detail::KeySet& set : sets) {
       if (set.ranges.defined()) set.ranges = set.ranges.narrow(2, first, count);
     }
-    std::vector<detail::QueryRows> parts{{q, first, count, sets}};
+    std::vector<detail::QueryRows> parts;
+    parts.push_back({q, first, count, std::move(sets)});
     if (first > 0) parts.push_back(detail::QueryRows::all(q_global, {global_row_set(q, k_global, v_global)}));
     return attend(std::move(parts));
   }
