@@ -27,18 +27,32 @@ class Inputs {
  public:
   enum class Kind : uint8_t { query, key, value };
 
-  /// The index of x among the inputs, to which it is added unless it is there.
-  size_t index_of(Kind kind, const Tensor& x) {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (kinds_[i] == kind && tensors_[i].is(x)) return i;
+  explicit Inputs(const std::vector<QueryRows>& parts) {
+    size_t most = 0;
+    for (const QueryRows& rows : parts) most += 1 + 2 * rows.sets.size();
+    tensors_.reserve(most);
+    kinds_.reserve(most);
+    for (const QueryRows& rows : parts) {
+      add(Kind::query, rows.q);
+      for (const KeySet& set : rows.sets) add(Kind::key, set.k), add(Kind::value, set.v);
     }
-    tensors_.push_back(x);
-    kinds_.push_back(kind);
-    return tensors_.size() - 1;
   }
+
   const std::vector<Tensor>& tensors() const { return tensors_; }
+  /// The index of x, or where it would be added.
+  size_t index_of(Kind kind, const Tensor& x) const {
+    size_t i = 0;
+    while (i < tensors_.size() && !(kinds_[i] == kind && tensors_[i].is(x))) ++i;
+    return i;
+  }
 
  private:
+  void add(Kind kind, const Tensor& x) {
+    if (index_of(kind, x) < tensors_.size()) return;
+    tensors_.push_back(x);
+    kinds_.push_back(kind);
+  }
+
   std::vector<Tensor> tensors_;
   std::vector<Kind> kinds_;
 };
@@ -181,17 +195,10 @@ Grads fused_fastmax_backward(const Tensor& grad, const Tensor& o, const Tensor& 
 }  // namespace
 
 Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params) {
-  Inputs inputs;
+  const Inputs inputs(parts);
   Shape shape = parts[0].q.shape();
   shape[2] = 0;
-  for (const QueryRows& rows : parts) {
-    shape[2] += rows.count;
-    inputs.index_of(Inputs::Kind::query, rows.q);
-    for (const KeySet& set : rows.sets) {
-      inputs.index_of(Inputs::Kind::key, set.k);
-      inputs.index_of(Inputs::Kind::value, set.v);
-    }
-  }
+  for (const QueryRows& rows : parts) shape[2] += rows.count;
   Op op("attention", Where{}, inputs.tensors());
   const Tensor o = empty_heads(shape, op.floating_dtype(), parts[0].q.device());
   std::vector<Tensor> plain_rows(inputs.tensors().size());
