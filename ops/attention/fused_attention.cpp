@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <linnet/core/autograd/tape.h>
-#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
 
@@ -121,8 +120,10 @@ class RowsBackward {
                                      {OptionalView(padding_mask).get(), OptionalView(ranges).get()}, params);
     }
     if (!positions.defined()) return;
-    add_copies(set.dk, dk, positions, set.k().size(2));
-    add_copies(set.dv, dv, positions, set.v().size(2));
+    for (auto& [input, of_copies] : {std::pair(set.dk, &dk), std::pair(set.dv, &dv)}) {
+      grads_[input] = sums_at(*of_copies, positions, set.k().size(2));
+      *of_copies = Tensor();
+    }
   }
 
   /// The gradients of k and v, or of their copies. Makes those that are not there yet, and that of q.
@@ -149,18 +150,6 @@ class RowsBackward {
   }
 
   static Tensor zeros_of(const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()).fill_(0); }
-
-  /// Adds the gradient of copied rows to that of the rows.
-  void add_copies(size_t input, Tensor& of_copies, const Tensor& positions, int64_t tokens) {
-    const NoGrad no_grad;
-    const Tensor sums = sums_at(of_copies, positions, tokens);
-    of_copies = Tensor();
-    if (grads_[input].defined()) {
-      grads_[input] += sums;
-    } else {
-      grads_[input] = sums;
-    }
-  }
 
   const SavedQueryRows& rows_;
   Tensor g_, o_, q_, denominator_;

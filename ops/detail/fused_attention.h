@@ -25,8 +25,8 @@ struct KeySet {
   /// i.
   Tensor ranges = {};
   /// Undefined, or int64 [B or 1, H or 1, M]: the set has rows `positions` of k and v. They are copied where they are
-  /// used, so that no copy is kept from forward to backward. Such sets come first, so that the copies are gone again
-  /// before the gradients of the others need memory.
+  /// used, so that no copy is kept from forward to backward. Such sets come before all others of the same k and v, so
+  /// that the copies are gone again before the gradients of the others need memory.
   Tensor positions = {};
   RandomKey dropout_rng = {};  ///< for dropout of the weights
 };
