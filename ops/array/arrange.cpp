@@ -145,6 +145,7 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_vie
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim, Where where) {
   const Call call("unbind", where);
   std::vector<Tensor> views;
+  views.reserve(static_cast<size_t>(x.size(dim)));
   for (int64_t i = 0; i < x.size(dim); ++i) views.push_back(x.select(dim, i));
   return views;
 }
