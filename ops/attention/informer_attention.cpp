@@ -71,6 +71,16 @@ int64_t queries_of(int64_t tokens, const InformerAttentionOptions& options) {
   return options.queries > 0 ? std::min(tokens, options.queries) : informer_queries(tokens, options.factor);
 }
 
+/// Whether all queries of all sequences are chosen, however many of their tokens are padding. u may be N and yet less
+/// than the number of tokens of a shorter sequence: for a factor of 3 it is 8 of 8 and 6 of 7.
+bool chooses_all(int64_t tokens, const InformerAttentionOptions& options) {
+  const int64_t fewest = options.padding_mask.defined() ? 1 : tokens;
+  for (int64_t kept = fewest; kept <= tokens; ++kept) {
+    if (queries_of(kept, options) < kept) return false;
+  }
+  return true;
+}
+
 /// queries_of for each count of an int64 tensor, which is not read.
 Tensor queries_of(const Tensor& counts, int64_t most, const InformerAttentionOptions& options) {
   if (options.samples.defined() || options.queries > 0) return minimum(counts, most);
@@ -250,7 +260,7 @@ Tensor informer_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
   const int64_t queries = queries_of(q.size(2), options);
   const SoftmaxAttentionOptions softmax{
       .padding_mask = options.padding_mask, .dropout = options.dropout, .generator = options.generator};
-  if (queries == q.size(2)) return softmax_attention(q, k, v, softmax);
+  if (chooses_all(q.size(2), options)) return softmax_attention(q, k, v, softmax);
   const Choice choice(q, k, options, queries);
   const Tensor rows = softmax_attention(choice.chosen(q), k, v, softmax);  // [Zhou eq.3]
   return combined(rows, mean_value(v, choice, options.padding_mask), choice.places());
@@ -262,7 +272,7 @@ Tensor informer_attention_weights(const Tensor& q, const Tensor& k, const Inform
   check(q, k, k, options);
   const int64_t queries = queries_of(q.size(2), options);
   Tensor rows = softmax_attention_weights(q, k, {.padding_mask = options.padding_mask});
-  if (queries == q.size(2)) return rows;
+  if (chooses_all(q.size(2), options)) return rows;
   const Choice choice(q, k, options, queries);
   const Tensor chosen = gt(choice.places(), 0).transpose(1, 2).unsqueeze(-1);
   if (!choice.has_padding()) return linnet::where(chosen, rows, 1 / static_cast<double>(q.size(2)));

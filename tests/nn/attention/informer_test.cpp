@@ -99,3 +99,15 @@ TEST_CASE("informer: weights are refused for other numbers of queries, which wou
   CHECK_THROWS_WITH_AS(other.load_state(model),
                        doctest::Contains("different: informer_queries is 0 here and 3 there"), ValueError);
 }
+
+TEST_CASE("informer: padding does not change how many queries are chosen") {
+  // 6 of 7 tokens are chosen, but of 8 all would be.
+  Generator rng(5);
+  AttentionModel model(rng,
+                       {.mechanism = "informer", .width = 2, .heads = 1, .options = nn::InformerConfig{.factor = 3}});
+  model.eval();
+  const Tensor x = randn({1, 7, 2}, rng, DType::float64), y = (*model.attention)(x);
+  const Tensor longer = concat({x, ones({1, 1, 2}, DType::float64)}, 1);
+  const Tensor mask = lt(arange(8), 7).unsqueeze(0);
+  CHECK(allclose((*model.attention)(longer, mask).narrow(1, 0, 7), y, 1e-12, 1e-12));
+}
