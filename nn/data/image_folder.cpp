@@ -10,6 +10,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/file_errors.h>
 #include <linnet/core/files/read_file.h>
+#include <linnet/nn/data/check_index.h>
 #include <linnet/ops/array/creation.h>
 
 namespace linnet::nn {
@@ -153,8 +154,7 @@ Batch ImageFolder::collate(std::span<const int64_t> indices, RandomKey /*key*/) 
   float* input = batch.inputs.mutable_data<float>().data();
   int64_t* target = batch.targets.mutable_data<int64_t>().data();
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size());
     const Image& image = images_[static_cast<size_t>(index)];
     const Pixels pixels = pixels_of(image.path);
     if (shape_of(pixels, options_.channels) != shape_) {

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/data/check_index.h>
 #include <linnet/nn/data/idx.h>
 #include <linnet/nn/data/random_choices.h>
 
@@ -114,10 +115,8 @@ Batch LabelledImages::collate(std::span<const int64_t> indices, RandomKey key) c
   float* out = images.mutable_data<float>().data();
   int64_t* label = labels.mutable_data<int64_t>().data();
   for (int64_t b = 0; b < count; ++b) {
+    detail::check_index(indices[static_cast<size_t>(b)], size());
     const auto index = static_cast<size_t>(indices[static_cast<size_t>(b)]);
-    if (index >= labels_.size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0",
-                                   indices[static_cast<size_t>(b)], size()));
     label[b] = labels_[index];
     const uint8_t* image = pixels_.data() + index * static_cast<size_t>(height_ * width_);
     const auto draw = static_cast<uint64_t>(2 * b);

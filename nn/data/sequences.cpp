@@ -7,6 +7,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/core/views.h>
+#include <linnet/nn/data/check_index.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
@@ -52,8 +53,7 @@ SequenceDataset::SequenceDataset(std::vector<Tensor> sequences, Tensor targets, 
 Batch SequenceDataset::collate(std::span<const int64_t> indices, RandomKey) const {
   std::vector<Tensor> chosen;
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size());
     chosen.push_back(sequences_[static_cast<size_t>(index)]);
   }
   PaddedSequences padded = pad_sequence(chosen, {.batch_first = true, .padding_value = padding_value_});

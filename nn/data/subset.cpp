@@ -9,6 +9,7 @@
 
 #include <linnet/core/error.h>
 #include <linnet/core/random/philox.h>
+#include <linnet/nn/data/check_index.h>
 #include <linnet/nn/data/random_choices.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -74,8 +75,7 @@ Subset::Subset(const Dataset& data, std::vector<int64_t> indices, Where where)
     : data_(data), indices_(std::move(indices)) {
   const Call call("Subset", where);
   for (const int64_t index : indices_) {
-    if (index < 0 || index >= data.size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, data.size()));
+    detail::check_index(index, data.size());
   }
 }
 
@@ -83,8 +83,7 @@ Batch Subset::collate(std::span<const int64_t> indices, RandomKey key) const {
   std::vector<int64_t> of_all;
   of_all.reserve(indices.size());
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size());
     of_all.push_back(indices_[static_cast<size_t>(index)]);
   }
   return data_.collate(of_all, key);

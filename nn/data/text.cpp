@@ -7,6 +7,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/core/files/utf8.h>
+#include <linnet/nn/data/check_index.h>
 
 namespace linnet::nn {
 
@@ -221,8 +222,7 @@ int64_t Windows::size() const { return (std::ssize(ids_) - 1) / context_; }
 Batch Windows::collate(std::span<const int64_t> indices, RandomKey) const {
   std::vector<int64_t> starts;
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no window {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size(), "window");
     starts.push_back(index * context_);
   }
   return windows_at(ids_, starts, context_);

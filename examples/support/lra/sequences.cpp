@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <linnet/nn/data/check_index.h>
+
 namespace linnet::examples {
 namespace {
 
@@ -58,8 +60,7 @@ nn::Batch LabelledSequences::collate(std::span<const int64_t> indices, RandomKey
   Tensor labels = Tensor::empty({std::ssize(indices)}, DType::int64);
   int64_t* label = labels.mutable_data<int64_t>().data();
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size());
     *label++ = labels_[static_cast<size_t>(index)];
   }
   auto [ids, mask] = padded(first_, indices, ids_);

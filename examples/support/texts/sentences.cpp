@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/format.h>
+#include <linnet/nn/data/check_index.h>
 
 #include "support/settings/settings.h"
 #include "support/tasks/lists.h"
@@ -57,8 +57,7 @@ nn::Batch SentenceDataset::collate(std::span<const int64_t> indices, RandomKey) 
   std::vector<std::span<const int32_t>> sentences;
   Lists rows;
   for (const int64_t index : indices) {
-    if (index < 0 || index >= size())
-      throw IndexError(fmt::format("there is no example {} of {}; they are numbered from 0", index, size()));
+    detail::check_index(index, size());
     const Sentences& text = texts_[static_cast<size_t>(index)];
     std::vector<int32_t> of_text(text.size());
     std::iota(of_text.begin(), of_text.end(), static_cast<int32_t>(sentences.size()));
