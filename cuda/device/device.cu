@@ -127,7 +127,7 @@ struct Gpu {
     if (count == 0) refuse_device(cudaErrorNoDevice);
     if (has_chosen && count > 1) {
       throw DeviceError(std::to_string(count) +
-                        " GPUs are visible after this rank has chosen one, since something, " +
+                        " GPUs are visible after this rank has chosen one, since something, "
                         "such as MPI, called CUDA before; let the launcher set CUDA_VISIBLE_DEVICES for each rank");
     }
     check_architecture();

@@ -97,6 +97,7 @@ class RowsBackward {
         g_(rows.of(g)),
         o_(rows.of(o)),
         q_(rows.q()),
+        q_rows_(rows.of(q_)),
         denominator_(rows.denominator()),
         params_(params),
         grads_(grads) {}
@@ -115,7 +116,7 @@ class RowsBackward {
       params.accumulate_keys = !positions.defined() && (grads_[set.dk].defined() || grads_[set.dv].defined());
       std::tie(dk, dv) = destinations(set, k, v, params.accumulate_keys, positions.defined());
       backend(q_).attention_backward(detail::view(dq_), detail::view(dk), detail::view(dv), detail::view(g_),
-                                     detail::view(o_), detail::view(denominator_), detail::view(rows_.of(q_)),
+                                     detail::view(o_), detail::view(denominator_), detail::view(q_rows_),
                                      detail::view(k), detail::view(v),
                                      {OptionalView(padding_mask).get(), OptionalView(ranges).get()}, params);
     }
@@ -152,7 +153,7 @@ class RowsBackward {
   static Tensor zeros_of(const Tensor& x) { return empty_heads(x.shape(), x.dtype(), x.device()).fill_(0); }
 
   const SavedQueryRows& rows_;
-  Tensor g_, o_, q_, denominator_;
+  Tensor g_, o_, q_, q_rows_, denominator_;
   Tensor dq_;  ///< of the rows; undefined before the first set
   AttentionParams params_;
   std::vector<Tensor>& grads_;
