@@ -169,7 +169,7 @@ void rms_norm(const Tensor&, const Shape&, const Tensor& = {}, double = 0) {
 template <std::same_as<Tensor> T, class... Options>
 void scaled_dot_product_attention(const T&, const Tensor&, const Tensor&, const Options&...) {
   static_assert(detail::refused<T, Options...>,
-                "write softmax_attention(q, k, v), or softmax_attention(q, k, v, {.causal = true})");
+                "write softmax_attention(q, k, v), with {.causal = true} or {.attn_mask = mask} after them");
 }
 template <class T = void>
 void backward(const Tensor&, const detail::RefusedBackwardOptions&) {

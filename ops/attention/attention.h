@@ -16,6 +16,10 @@ struct SoftmaxAttentionOptions {
   std::optional<double> scale = {};
   /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
   Tensor padding_mask = {};
+  /// PyTorch's attn_mask, of a shape that broadcasts to [B, H, N, M]. Bool: false where a query does not see a key.
+  /// Floating, of q's dtype: what is added to scale · q·k, such as a bias for relative positions, which gets a
+  /// gradient. With it all weights are in memory.
+  Tensor attn_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
@@ -23,7 +27,7 @@ struct SoftmaxAttentionOptions {
   Generator* generator = nullptr;
 };
 
-/// o_i = sum_j softmax_j(scale · q_i·k_j) v_j.
+/// o_i = sum_j softmax_j(scale · q_i·k_j) v_j, or softmax_j(scale · q_i·k_j + attn_mask_ij).
 ///
 /// A query that sees no key gives 0 and has no gradient. The contents of padded keys change no bit of the result.
 /// When causal, neither do later tokens. Strided inputs are used in place where their last dim has unit stride.
@@ -31,9 +35,9 @@ struct SoftmaxAttentionOptions {
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D] → [B, H, N, D], in memory [B, N, H, D], so that merging the heads is
 /// free.
 /// Dtypes: one floating dtype. For bfloat16, scores, weights and sums are float32, and the result is bfloat16.
-/// Gradient: once (fused).
+/// Gradient: once (fused); any number of times with attn_mask.
 /// Cost: time O(B·H·N·M·D), half of that when causal; backward takes about 2.5 times as long. Memory beside the
-/// result is linear in the tokens.
+/// result is linear in the tokens, and O(B·H·N·M) with attn_mask.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a scale or dropout out of range.
 /// Source: Vaswani et al. 2017, eq. 1.
 Tensor softmax_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -98,9 +98,12 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& unseen) {
   return softmax(unseen.defined() ? masked_fill(scores, unseen, kNever) : scores);
 }
 
+Tensor attention_scores(const Tensor& q, const Tensor& k, std::optional<double> scale) {
+  return matmul(in_computed(q), transpose(in_computed(k))) * attention_scale(scale, q.size(3));
+}
+
 Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> scale, const Tensor& unseen) {
-  const Tensor scores = matmul(in_computed(q), transpose(in_computed(k))) * attention_scale(scale, q.size(3));
-  return masked_softmax(scores, unseen);
+  return masked_softmax(attention_scores(q, k, scale), unseen);
 }
 
 Tensor tokens_at(const Tensor& x, const Tensor& index) {

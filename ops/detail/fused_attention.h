@@ -51,7 +51,7 @@ struct QueryRows {
 Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params);
 
 /// quadratic_attention with the weights of softmax. Each set has a draw of dropout of its own, in their order.
-/// `options.padding_mask` is not used: each set has its own.
+/// `options.padding_mask` is not used, since each set has its own, nor is `attn_mask`.
 ///
 /// Throws: ValueError for a scale that is not finite.
 Tensor softmax_over(std::vector<QueryRows> parts, const SoftmaxAttentionOptions& options);

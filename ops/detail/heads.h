@@ -58,7 +58,14 @@ Tensor without_padding(const Tensor& x, const Tensor& padding_mask);
 /// keys.
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
 
-/// The softmax over the keys of scale · q·k, as masked_softmax; `scale` is as attention_scale has it.
+/// scale · q·k; `scale` is as attention_scale has it.
+///
+/// Shapes: q [B, H, N, D], k [B, H, M, D] → [B, H, N, M].
+/// Dtypes: float32 for bfloat16.
+/// Throws: ValueError for a scale that is not finite.
+Tensor attention_scores(const Tensor& q, const Tensor& k, std::optional<double> scale);
+
+/// The softmax over the keys of the attention_scores, as masked_softmax.
 ///
 /// Shapes: q [B, H, N, D], k [B, H, M, D] → [B, H, N, M].
 /// Dtypes: float32 for bfloat16.

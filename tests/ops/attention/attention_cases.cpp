@@ -33,6 +33,16 @@ void add_softmax_cases(AttentionCases& cases) {
                   in[0], in[1], in[2],
                   {.causal = true, .padding_mask = padding(5), .dropout = 0.4, .generator = &generator});
             });
+  const auto biased = [](const AttentionCases::Inputs& in) {
+    Generator generator(3);
+    return softmax_attention(
+        in[0], in[1], in[2],
+        {.causal = true, .padding_mask = padding(5), .attn_mask = in[3], .dropout = 0.4, .generator = &generator});
+  };
+  AttentionCases::Inputs inputs = cases.heads({2, 2, 3, 5, 3});
+  inputs.push_back(normal({2, 1, 5}, 4));
+  cases.add("softmax_attention", "bias, dropout, causal padding", inputs, biased, true);
+  cases.softmax("mask of pairs", {1, 2, 3, 3, 2}, {.attn_mask = tensor({true, true, false}).to(case_device())});
 }
 
 void add_factorised_cases(AttentionCases& cases) {
