@@ -33,6 +33,9 @@ void add_softmax_cases(AttentionCases& cases) {
                   in[0], in[1], in[2],
                   {.causal = true, .padding_mask = padding(5), .dropout = 0.4, .generator = &generator});
             });
+}
+
+void add_mask_cases(AttentionCases& cases) {
   const auto biased = [](const AttentionCases::Inputs& in) {
     Generator generator(3);
     return softmax_attention(
@@ -40,9 +43,13 @@ void add_softmax_cases(AttentionCases& cases) {
         {.causal = true, .padding_mask = padding(5), .attn_mask = in[3], .dropout = 0.4, .generator = &generator});
   };
   AttentionCases::Inputs inputs = cases.heads({2, 2, 3, 5, 3});
-  inputs.push_back(normal({2, 1, 5}, 4));
+  inputs.push_back(cases.draw({2, 1, 5}));
   cases.add("softmax_attention", "bias, dropout, causal padding", inputs, biased, true);
-  cases.softmax("mask of pairs", {1, 2, 3, 3, 2}, {.attn_mask = tensor({true, true, false}).to(case_device())});
+  const auto masked = [](const AttentionCases::Inputs& in) {
+    const Tensor seen = gt(tensor({1.0, 1.0, 0.0}), 0).to(case_device());
+    return softmax_attention(in[0], in[1], in[2], {.attn_mask = seen});
+  };
+  cases.add("softmax_attention", "mask of pairs", cases.heads({1, 2, 3, 3, 2}), masked, true);
 }
 
 void add_factorised_cases(AttentionCases& cases) {
@@ -289,6 +296,7 @@ void add_attention_cases(Registry& registry) {
   add_weights_cases(cases);
   add_linformer_cases(cases);
   add_informer_cases(cases);
+  add_mask_cases(cases);
   registry.exempt.emplace_back("fastmax_scale", "returns a number");
   registry.exempt.emplace_back("fastmax_form", "returns a choice");
   registry.exempt.emplace_back("informer_queries", "returns a number");

@@ -220,6 +220,8 @@ class AttentionCases {
             draw({size.b, size.h, size.m, size.d})};
   }
 
+  Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
+
  private:
   Inputs linformer_inputs(Size size, int64_t slots, int64_t most) {
     Inputs inputs = heads(size);
@@ -238,8 +240,6 @@ class AttentionCases {
     }
     return in;
   }
-
-  Tensor draw(const Shape& shape) { return randn(shape, generator_, DType::float64); }
 
   Registry& registry_;
   Generator generator_{17};

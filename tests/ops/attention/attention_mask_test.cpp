@@ -109,13 +109,13 @@ TEST_CASE("softmax_attention refuses an attn_mask that does not fit") {
     return softmax_attention(in.q, in.k, in.v, {.attn_mask = mask}, {"a.cpp", 1});
   };
   CHECK_THROWS_WITH_AS(call(ones({2, 5}, DType::boolean)),
-                       "softmax_attention (a.cpp:1): attn_mask[2, 5] does not broadcast to [batch, heads, queries, "
-                       "keys], [2, 3, 3, 5]",
+                       "softmax_attention: attn_mask[2, 5] does not broadcast to [batch, heads, queries, keys], "
+                       "[2, 3, 3, 5] (a.cpp:1)",
                        ShapeError);
   CHECK_THROWS_AS(call(ones({1, 1, 1, 1, 5}, DType::boolean)), ShapeError);
   CHECK_THROWS_WITH_AS(call(ones({3, 5}, DType::float32)),
-                       "softmax_attention (a.cpp:1): attn_mask is float32; it must be bool, false where a query does "
-                       "not see a key, or float64, added to the scores",
+                       "softmax_attention: attn_mask is float32; it must be bool, false where a query does not see "
+                       "a key, or float64, added to the scores (a.cpp:1)",
                        DTypeError);
   CHECK_THROWS_AS(softmax_attention_weights(in.q, in.k, {.attn_mask = ones({2, 5}, DType::boolean)}), ShapeError);
   const Tensor mask = ones({3, 5}, DType::boolean);
