@@ -23,6 +23,9 @@ constexpr int64_t kAlignment = 64;
 /// a large matrix, each on other pages, need fewer look-ups in the page table.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
+/// What may be kept beyond twice the bytes that were ever live.
+constexpr int64_t kSpare = int64_t{256} << 20;
+
 void* take(int64_t bytes) {
   const bool huge = bytes >= kHugePage;
   void* block = nullptr;
@@ -44,7 +47,7 @@ void refuse(int64_t bytes, int64_t live) {
 BlockCache& cache() {
   static BlockCache* const instance = [] {
     handle_forks();
-    return new BlockCache({kAlignment, take, std::free, refuse});
+    return new BlockCache({kAlignment, take, std::free, refuse, kSpare});
   }();
   return *instance;
 }

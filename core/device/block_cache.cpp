@@ -6,6 +6,14 @@
 #include <utility>
 
 namespace linnet {
+namespace {
+
+void raise(std::atomic<int64_t>& most, int64_t value) {
+  int64_t before = most;
+  while (before < value && !most.compare_exchange_weak(before, value)) continue;
+}
+
+}  // namespace
 
 void* BlockCache::allocate(int64_t bytes) {
   const int64_t size = block_size(bytes);
@@ -34,6 +42,7 @@ void BlockCache::deallocate(void* block, int64_t bytes) {
   }
   free_[size].push_back(block);
   count_kept(size);
+  trim();
 }
 
 void BlockCache::count_kept(int64_t size) {
@@ -48,8 +57,12 @@ void BlockCache::count_live(int64_t size) {
 
 void BlockCache::add_live(int64_t size) {
   const int64_t live = live_.fetch_add(size) + size;
-  int64_t peak = peak_;
-  while (peak < live && !peak_.compare_exchange_weak(peak, live)) continue;
+  raise(peak_, live);
+  raise(most_live_, live);
+}
+
+void BlockCache::trim() {
+  if (cached_ > 2 * most_live_ + source_.spare) release();
 }
 
 MemoryStats BlockCache::stats() {

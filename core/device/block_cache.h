@@ -18,6 +18,10 @@ struct MemorySource {
   /// Throws MemoryError, with the size of the block that was requested and the bytes live in tensors and recordings.
   /// May ask the cache for its `stats`, such as the bytes still kept.
   void (*refuse)(int64_t bytes, int64_t live);
+  /// The cache keeps at most twice the bytes that were ever live, and these. `take` may never return null, since
+  /// Linux gives more memory than there is; then tensors of ever new sizes would fill the memory with blocks of older
+  /// ones.
+  int64_t spare = int64_t{1} << 60;
 };
 
 /// Keeps the blocks of destroyed tensors for new tensors of about their size. Threads may share it. C++17, so that
@@ -59,6 +63,8 @@ class [[gnu::visibility("hidden")]] BlockCache {
 
  private:
   void add_live(int64_t size);
+  /// Gives all back where more is kept than the source wants.
+  void trim();
   void* take_cached(int64_t size);
   void* take_new(int64_t size);
   void release();
@@ -70,7 +76,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
   Hold handed_;                           // allocated since begin_hold(); some may be in free_ again
   std::unordered_map<void*, bool> held_;  // held after end_hold(), with whether a tensor has it; none is in free_
   // Changed without the mutex too.
-  std::atomic<int64_t> live_{0}, peak_{0}, cached_{0};
+  std::atomic<int64_t> live_{0}, peak_{0}, most_live_{0}, cached_{0};
   int64_t requests_ = 0;
 };
 

@@ -109,4 +109,19 @@ TEST_CASE("block cache: who refuses is told how large the block was, and may ask
   CHECK(cache.block_size(INT64_MAX) == INT64_MAX);  // no multiple above it has a sign of its own
 }
 
+TEST_CASE("block cache: tensors of ever new sizes do not fill the memory with blocks of older ones") {
+  BlockCache cache({64, take, std::free, [](int64_t, int64_t) {}, kBytes});
+  void* const live = cache.allocate(8 * kBytes);
+  for (int64_t size = 1; size <= 8; ++size) {
+    cache.deallocate(cache.allocate(size * kBytes), size * kBytes);
+    if (size == 7) CHECK(cache.stats().cached == 28 * kBytes);  // 15 were live, so 31 may be kept
+  }
+  CHECK(cache.stats().cached == 0);  // 36 would have been more than 2 · 16 + 1
+  cache.reset_peak();                // the peak of a part of a program is not what was ever live
+  for (int64_t size = 1; size <= 7; ++size) cache.deallocate(cache.allocate(size * kBytes), size * kBytes);
+  CHECK(cache.stats().cached == 28 * kBytes);
+  cache.deallocate(live, 8 * kBytes);
+  cache.release_cached();
+}
+
 }  // namespace linnet::test
