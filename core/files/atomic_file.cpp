@@ -62,10 +62,22 @@ int open_locked(const std::filesystem::path& path) {
   }
 }
 
+/// The file that a symbolic link points to; any other path itself.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path) : path;
+}
+
+/// Gives the new file the permissions of the one whose place it takes, if there is one.
+void keep_permissions(int descriptor, const std::filesystem::path& path) {
+  struct stat old{};
+  if (::stat(path.c_str(), &old) == 0) ::fchmod(descriptor, old.st_mode & 07777);
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)), temporary_(folder_of(path_) / fmt::format(".{}.tmp", path_.filename().string())) {
+AtomicFile::AtomicFile(const std::filesystem::path& path)
+    : path_(target_of(path)), temporary_(folder_of(path_) / fmt::format(".{}.tmp", path_.filename().string())) {
   std::error_code ignored;
   if (std::filesystem::exists(path_, ignored) && !std::filesystem::is_regular_file(path_, ignored)) {
     throw IoError(fmt::format("cannot write '{}': it is not a file; choose another name", path_.string()));
@@ -76,6 +88,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
                               path_.string()));
   }
   if (descriptor_ < 0) fail("check that the folder exists and that you may write to it");
+  keep_permissions(descriptor_, path_);
 }
 
 AtomicFile::~AtomicFile() {

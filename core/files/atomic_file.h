@@ -8,12 +8,13 @@ namespace linnet {
 /// A file that appears under its name only when it is complete. Writes go to `.<name>.tmp` in the same folder, and
 /// `commit` flushes this temporary file to the disk and renames it. Without `commit` the destructor removes it, and
 /// an older file of the name stays as it was. A process that is killed leaves the temporary file, which the next
-/// process that writes under the name takes over.
+/// process that writes under the name takes over. The file has the permissions of the older one. Where the name is a
+/// symbolic link, it stays, and the file that it points to is the one that is replaced.
 class AtomicFile {
  public:
   /// Throws: IoError when the folder cannot be written to, when the name belongs to something other than a file, or
   /// while another AtomicFile of any process has the name.
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

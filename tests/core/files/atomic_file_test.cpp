@@ -129,3 +129,27 @@ TEST_CASE("AtomicFile: a process killed at any moment leaves a whole file") {
   }
   CHECK(written > 0);
 }
+
+TEST_CASE("AtomicFile: the permissions of the file whose place it takes stay") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a", "old");
+  const auto mode = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  std::filesystem::permissions(folder / "a", mode);
+  AtomicFile file(folder / "a");
+  file.write("new", 3);
+  file.commit();
+  CHECK(read_bytes(folder / "a") == "new");
+  CHECK(std::filesystem::status(folder / "a").permissions() == mode);
+}
+
+TEST_CASE("AtomicFile: a symbolic link stays, and the file that it points to is replaced") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  write_bytes(folder / "data/a", "old");
+  std::filesystem::create_symlink("data/a", folder / "latest");
+  AtomicFile file(folder / "latest");
+  file.write("new", 3);
+  file.commit();
+  CHECK(std::filesystem::is_symlink(folder / "latest"));
+  CHECK(read_bytes(folder / "data/a") == "new");
+}
