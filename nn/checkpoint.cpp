@@ -249,12 +249,13 @@ Checkpoint& Checkpoint::add(const std::string& name, Loader& loader) {
 }
 
 Safetensors Checkpoint::content() const {
-  Safetensors content{.tensors = {}, .metadata = metadata_};
+  Safetensors content;
   for (const Part& part : parts_) {
     part.save(content);
     std::string& names = content.metadata[kParts];
     names += names.empty() ? part.name : "." + part.name;
   }
+  content.metadata.insert(metadata_.begin(), metadata_.end());  // they may come from another file: ours stay
   return content;
 }
 

@@ -206,6 +206,8 @@ class Module : public detail::RefusedModuleMembers {
   }
 
  private:
+  friend class Evaluation;
+
   struct Slot {
     std::string name;  ///< with dots between the modules
     Tensor tensor;     ///< a parameter or a buffer

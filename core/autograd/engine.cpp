@@ -50,7 +50,8 @@ class BackwardPass {
 
  private:
   static Tensor apply_hooks(const Node& node, Tensor gradient) {
-    for (const auto& hook : node.hooks) {
+    const auto hooks = node.hooks;  // a hook may register another
+    for (const auto& hook : hooks) {
       Tensor replaced = hook(gradient);
       if (!replaced.defined()) continue;
       if (replaced.shape() != node.shape || replaced.dtype() != node.dtype) {
@@ -110,10 +111,12 @@ class BackwardPass {
 class RecordIf {
  public:
   explicit RecordIf(bool record) {
+    if (record) enable_grad_.emplace();
     if (!record) no_grad_.emplace();
   }
 
  private:
+  std::optional<EnableGrad> enable_grad_;
   std::optional<NoGrad> no_grad_;
 };
 

@@ -36,6 +36,8 @@ class CsvParser {
     if (zero != std::string::npos) {
       throw IoError(fmt::format("{}: byte {} is 0, so it is not UTF-8 text; save it as UTF-8", path, zero));
     }
+    const size_t valid = detail::utf8_bytes(text);
+    if (valid < text.size()) throw IoError(fmt::format("{}: byte {} is not UTF-8; save it as UTF-8", path, valid));
   }
 
   /// The number of rows, all of which have `cells()` cells.
@@ -119,7 +121,8 @@ std::string_view without_spaces(std::string_view text) {
 template <class T>
 std::optional<T> parse_number(std::string_view text, std::string& why) {
   using Parsed = std::conditional_t<std::is_floating_point_v<T>, double, T>;
-  const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
+  const bool has_plus = text.starts_with('+') && !text.starts_with("+-");
+  const std::string_view digits = text.substr(has_plus ? 1 : 0);
   Parsed value{};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool is_whole = end == digits.data() + digits.size() && !digits.empty();

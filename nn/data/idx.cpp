@@ -94,6 +94,10 @@ IdxArray read_idx(const std::filesystem::path& path) {
     throw IoError(fmt::format("{} has IDX element type 0x{:02x}; only unsigned bytes (0x08) are read", path.string(),
                               magic[2]));
   }
+  if (magic[3] > kMaxRank) {
+    throw IoError(
+        fmt::format("{} claims {} dims, more than {}: its header is corrupt", path.string(), magic[3], kMaxRank));
+  }
   IdxArray array;
   int64_t bytes = 1;
   for (int d = 0; d < magic[3]; ++d) {

@@ -89,6 +89,7 @@ class Windows : public Dataset {
  public:
   /// Throws: ValueError when `ids` is not longer than the context.
   Windows(std::span<const int64_t> ids, int64_t context, Where where = {});
+  Windows(std::vector<int64_t>&& ids, int64_t context, Where where = {}) = delete;  // `ids` would not outlive it
   int64_t size() const override;
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
 

@@ -1,24 +1,33 @@
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include <linnet/nn/module.h>
 
 namespace linnet::nn {
 
-/// A guard: while it lives, the model is in evaluation mode.
+/// A guard: while it lives, the model is in evaluation mode. Then each of its modules is in the mode that it had.
 class Evaluation {
  public:
   [[nodiscard("give it a name, Evaluation evaluation(model);, or it ends in its own line")]] explicit Evaluation(
-      Module& model)
-      : model_(model), was_training_(model.training()) {
+      Module& model) {
+    remember(model);
     model.eval();
   }
-  ~Evaluation() { model_.train(was_training_); }
+  ~Evaluation() {
+    for (const auto& [module, training] : modes_) module->training_ = training;
+  }
   Evaluation(const Evaluation&) = delete;
   Evaluation& operator=(const Evaluation&) = delete;
 
  private:
-  Module& model_;
-  bool was_training_;
+  void remember(Module& module) {
+    modes_.emplace_back(&module, module.training_);
+    for (Module* child : module.children_) remember(*child);
+  }
+
+  std::vector<std::pair<Module*, bool>> modes_;
 };
 
 }  // namespace linnet::nn

@@ -146,6 +146,16 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
   }
   Generator& generator = model_.generator();
   const Generator::State before = generator.state();
+  /// Ends the work on shards, also where an error does: hooks take no gradients, and every rank's generator is alike.
+  struct Ending {
+    bool& is_last;
+    Generator& generator;
+    Generator::State state;
+    ~Ending() {
+      is_last = false;
+      generator.set_state(state);
+    }
+  } ending{is_last_, generator, before};
   uint64_t draws = 0;
   const int64_t all = options_.shards * options_.accumulate;
   Tree losses{std::vector<Tensor>(static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_))))};
@@ -177,7 +187,7 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
       if (!slot.is_complete) take(slot, i, is_last);  // the last shard has no gradient for it
     }
   }
-  generator.set_state({before.seed, before.draws + draws});
+  ending.state.draws += draws;
   return finish(total) / static_cast<double>(all);
 }
 

@@ -61,7 +61,7 @@ std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, con
     throw DTypeError(fmt::format("{} must be {}, not {}", name, is_floating(dtype) ? "floating" : name_of(dtype),
                                  name_of(option.dtype())));
   }
-  for (auto& [device, tensor] : result) tensor = option.to(dtype).to(device);
+  for (auto& [device, tensor] : result) tensor = option.reshape({}).to(dtype).to(device);
   return result;
 }
 
@@ -106,7 +106,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weigh
     slot.lr = lr_[device].select(0, i);
     slot.steps = steps_[device].select(0, i);
   }
-  write_lr();
+  write_lr(group_rates());
 }
 
 void Optimizer::check_setting(const char* name, double value) {
@@ -177,8 +177,7 @@ void Optimizer::zero_grad() {
 
 void Optimizer::set_lr(double lr) {
   check_setting("lr", lr);
-  for (ParameterGroup& group : groups_) group.lr = lr;
-  write_lr();
+  write_lr(std::vector<double>(groups_.size(), lr));
 }
 
 void Optimizer::set_lr(double lr, size_t group) {
@@ -187,15 +186,23 @@ void Optimizer::set_lr(double lr, size_t group) {
     throw IndexError(
         fmt::format("set_lr: group is {}, and the optimizer has {}, numbered from 0", group, groups_.size()));
   }
-  groups_[group].lr = lr;
-  write_lr();
+  std::vector<double> rates = group_rates();
+  rates[group] = lr;
+  write_lr(rates);
 }
 
-void Optimizer::write_lr() {
+std::vector<double> Optimizer::group_rates() const {
+  std::vector<double> rates;
+  for (const ParameterGroup& group : groups_) rates.push_back(*group.lr);
+  return rates;
+}
+
+void Optimizer::write_lr(const std::vector<double>& rates) {
   const Call call("set_lr", Where{});
   std::vector<double> each;
-  for (const ParameterGroup& group : groups_) each.insert(each.end(), group.parameters.size(), *group.lr);
+  for (size_t i = 0; i < groups_.size(); ++i) each.insert(each.end(), groups_[i].parameters.size(), rates[i]);
   for (auto& [device, lr] : lr_) lr.copy_(tensor(each));
+  for (size_t i = 0; i < groups_.size(); ++i) groups_[i].lr = rates[i];  // once the steps take them
 }
 
 // ---- State ----

@@ -143,8 +143,9 @@ class Optimizer : public detail::RefusedStateMembers {
   static void check_decay(const char* name, double value);
 
  private:
-  /// Writes the groups' learning rates to where kernels read them.
-  void write_lr();
+  std::vector<double> group_rates() const;
+  /// Gives the groups these learning rates, and writes them to where kernels read them.
+  void write_lr(const std::vector<double>& rates);
   /// Multiplies the gradients with the factor on their device, and counts the step.
   static void apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors);
 

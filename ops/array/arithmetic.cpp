@@ -21,10 +21,11 @@ using detail::number_beside;
 /// Saves `tensor` if input `i`, whose gradient needs it, requires one.
 Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
 
-/// The share of the gradient that goes to a: 0 where a < b, ½ where they are equal, 1 elsewhere. Where one is NaN the
-/// result is NaN, and the whole gradient goes to both.
-Tensor share_of_larger(const Tensor& a, const Tensor& b) {
-  return linnet::where(eq(a.detach(), b.detach()), 0.5, logical_not(lt(a.detach(), b.detach())).to(a.dtype()));
+/// What a gets of the gradient g: nothing where a < b, half where they are equal, all elsewhere. Where one is NaN the
+/// result is NaN, and both get all. Nothing is 0 even where g is infinite.
+Tensor gradient_of_larger(const Tensor& g, const Tensor& a, const Tensor& b) {
+  const Tensor shared = linnet::where(eq(a.detach(), b.detach()), mul(g, 0.5), g);
+  return masked_fill(shared, lt(a.detach(), b.detach()), 0);
 }
 
 /// Kernels divide integers, which traps at 0, or gives anything.
@@ -140,8 +141,9 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where) {
     Grads grads(2);
     if (needs_a) {
       // b·a^(b − 1), and 0 rather than 0·∞ where b is 0.
-      const Tensor below = sub(b(), ne(b().detach(), 0).to(g.dtype()));
-      grads[0] = mul(g, mul(b(), pow(a(), below)));
+      const Tensor is_zero = eq(b().detach(), 0);
+      const Tensor below = sub(b(), logical_not(is_zero).to(g.dtype()));
+      grads[0] = masked_fill(mul(g, mul(b(), pow(a(), below))), is_zero, 0);
     }
     if (y.defined()) {
       // a^b·log(a), and 0 rather than 0·∞ where a is 0 and its power is finite.
@@ -181,7 +183,7 @@ Tensor maximum(const Tensor& a, const Tensor& b, Where where) {
   Op op("maximum", where, {a, b});
   op.common_dtype();
   return op.record(detail::binary(Binary::maximum, a, b), [a = op.save(a), b = op.save(b)](const Tensor& g) {
-    return Grads{mul(g, share_of_larger(a(), b())), mul(g, share_of_larger(b(), a()))};
+    return Grads{gradient_of_larger(g, a(), b()), gradient_of_larger(g, b(), a())};
   });
 }
 
@@ -189,7 +191,7 @@ Tensor minimum(const Tensor& a, const Tensor& b, Where where) {
   Op op("minimum", where, {a, b});
   op.common_dtype();
   return op.record(detail::binary(Binary::minimum, a, b), [a = op.save(a), b = op.save(b)](const Tensor& g) {
-    return Grads{mul(g, share_of_larger(b(), a())), mul(g, share_of_larger(a(), b()))};
+    return Grads{gradient_of_larger(g, b(), a()), gradient_of_larger(g, a(), b())};
   });
 }
 

@@ -76,17 +76,20 @@ Tensor repeat(const Tensor& x, const Shape& sizes, Where where) {
     throw ShapeError(
         fmt::format("{} sizes for x{}; one for each dim is needed, or use tile", sizes.rank(), to_string(x.shape())));
   }
-  // Each dim becomes two, of which the first is expanded: [n] is [1, n], then [size, n], then [size · n].
+  // A repeated dim becomes two, of which the first is expanded: [n] is [1, n], then [size, n], then [size · n].
   Shape split, expanded, merged;
   for (int d = 0; d < sizes.rank(); ++d) {
     const int64_t n = d < leading ? 1 : x.shape()[d - leading];
     if (sizes[d] < 0) throw ShapeError(fmt::format("sizes {} have a negative one", to_string(sizes)));
-    for (const int64_t size : {int64_t{1}, n}) split.push_back(size);
-    for (const int64_t size : {sizes[d], n}) expanded.push_back(size);
+    merged.push_back(sizes[d] * n);
+    if (sizes[d] != 1 && n != 1) {
+      split.push_back(1);
+      expanded.push_back(sizes[d]);
+    }
+    split.push_back(n);
+    expanded.push_back(n == 1 ? sizes[d] : n);
   }
-  const Tensor repeated = x.reshape(split).expand(expanded).clone();
-  for (int d = 0; d < sizes.rank(); ++d) merged.push_back(expanded[2 * d] * expanded[2 * d + 1]);
-  return repeated.reshape(merged);
+  return x.reshape(split).expand(expanded).clone().reshape(merged);
 }
 
 Tensor tile(const Tensor& x, const Shape& sizes, Where where) {

@@ -126,6 +126,7 @@ std::vector<Tensor> without_masks(const Tensor& x, const std::vector<Tensor>& in
   std::vector<Tensor> all;
   for (const Tensor& index : indices) {
     const int first = static_cast<int>(all.size()), dims = index.dtype() == DType::boolean ? index.rank() : 1;
+    if (dims == 0) throw ShapeError("a mask of rank 0 stands for no dim; use where(mask, values, x)");
     if (first + dims > x.rank()) {
       throw ShapeError(
           fmt::format("the indices are for {} dims; x{} has {}", first + dims, to_string(x.shape()), x.rank()));

@@ -62,11 +62,13 @@ Tensor reduce(Reduce op, const Tensor& x, const ReductionShapes& shapes, DType d
 
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
 
-/// The backward of a choice `y` among x's elements: equal ones share the gradient evenly.
+/// The backward of a choice `y` among x's elements: equal ones share the gradient evenly, and so do NaN, which are
+/// chosen wherever they are.
 auto shared_among_equals(Op& op, const Tensor& x, const Tensor& y, const Shape& kept, const Shape& dims) {
   return [x = op.save(x), y = op.save_output(y), kept, dims](const Tensor& g) {
-    const Tensor chosen = eq(x().detach(), y().detach().reshape(kept)).to(g.dtype());
-    return Grads{mul(chosen, div(g.reshape(kept), sum(chosen, dims, true)))};
+    const Tensor chosen = logical_or(eq(x().detach(), y().detach().reshape(kept)), isnan(x().detach()));
+    const Tensor count = sum(chosen.to(g.dtype()), dims, true);
+    return Grads{linnet::where(chosen, div(g.reshape(kept), count), 0)};
   };
 }
 

@@ -85,6 +85,7 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending, Where where) {
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, Where where) {
   Call call("topk", where);
   if (x.rank() == 0) {
+    if (k != 1) throw ValueError(fmt::format("k is {}; x[] has 1 element to choose from, so k is 1", k));
     const ValuesAndIndices sorted = topk(x.reshape({1}), k, dim, largest);
     return {sorted.values.reshape({}), sorted.indices.reshape({})};
   }

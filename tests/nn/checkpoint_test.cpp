@@ -368,3 +368,16 @@ TEST_CASE("Checkpoint: a file that could not be saved for want of memory is the 
                                                 });
   CHECK(calls > 100);
 }
+
+TEST_CASE("Checkpoint: metadata of another file change neither the settings nor the parts") {
+  const TemporaryFolder folder;
+  Generator rng(7);
+  Net small(rng, 5), large(rng, 6);
+  int64_t step = 3;
+  nn::Checkpoint old(folder / "old.safetensors", {{"author", "me"}});
+  old.add("model", small).add("step", step).save();
+  nn::Checkpoint checkpoint(folder / "new.safetensors", read_safetensors(folder / "old.safetensors").metadata);
+  checkpoint.add("model", large).save();
+  CHECK_NOTHROW(checkpoint.load());
+  CHECK(read_safetensors(folder / "new.safetensors").metadata.at("author") == "me");
+}

@@ -1,5 +1,8 @@
 #include <linnet/core/autograd/tape.h>
 
+#include <cmath>
+#include <limits>
+
 #include <doctest/doctest.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
@@ -55,6 +58,50 @@ TEST_CASE("backward: create_graph leaves a gradient that can be differentiated")
   x.set_grad({});  // else the gradient and its leaf keep each other alive
   backward(sum(first));
   CHECK(values(x.grad()) == Doubles{12, 18});
+}
+
+TEST_CASE("grad: create_graph records under NoGrad too") {
+  const Tensor x = leaf({2});
+  const Tensor y = mul(square(x), x);
+  const NoGrad no_grad;
+  const Tensor first = grad({y}, {x}, {.create_graph = true})[0];
+  CHECK(first.requires_grad());
+  CHECK(values(grad({first}, {x})[0]) == Doubles{12});
+}
+
+TEST_CASE("grad: a hook may register another on the same tensor, which the next walk calls") {
+  const Tensor x = leaf({2});
+  Tensor y = mul(x, 3);
+  int calls = 0;
+  y.register_hook([&](const Tensor& gradient) {
+    for (int i = 0; i < 20; ++i) {
+      y.register_hook([&calls](const Tensor&) {
+        ++calls;
+        return Tensor();
+      });
+    }
+    return mul(gradient, 2);
+  });
+  CHECK(values(grad({y}, {x}, {.retain = true})[0]) == Doubles{6});
+  CHECK(calls == 0);
+  CHECK(values(grad({y}, {x})[0]) == Doubles{6});
+  CHECK(calls == 20);
+}
+
+TEST_CASE("grad: what was not chosen gets 0 from an infinite gradient, and not NaN") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = leaf({-1});
+  CHECK(values(grad({sqrt(maximum(x, 0))}, {x})[0]) == Doubles{0});
+  CHECK(values(grad({sqrt(minimum(-x, 0))}, {x})[0]) == Doubles{0});
+  const Tensor a = leaf({-1, 0, 3});
+  const GradOptions infinite{.grad_outputs = {scalar(infinity, DType::float64)}};
+  CHECK(values(grad({max(a)}, {a}, infinite)[0]) == Doubles{0, 0, infinity});
+  CHECK(values(grad({median(a)}, {a}, infinite)[0]) == Doubles{0, infinity, 0});
+  const Tensor with_nan = leaf({1, std::nan(""), std::nan("")});
+  CHECK(values(grad({max(with_nan)}, {with_nan})[0]) == Doubles{0, 0.5, 0.5});  // as in PyTorch
+  const Tensor all = tensor({infinity, infinity, infinity}, DType::float64);
+  CHECK(values(grad({pow(a, tensor({0, 0, 1}, DType::float64))}, {a}, {.grad_outputs = {all}})[0]) ==
+        Doubles{0, 0, infinity});
 }
 
 }  // namespace linnet::test

@@ -172,3 +172,9 @@ TEST_CASE("read_csv: the decimal point is that of every locale") {
   CHECK(table_of("x\n1.5\n").column("x").item() == 1.5);
   std::setlocale(LC_ALL, before.c_str());
 }
+
+TEST_CASE("read_csv: text in another encoding, and two signs") {
+  CHECK(error_of([] { table_of("name\nM\xFCller\n"); }) == "x.csv: byte 6 is not UTF-8; save it as UTF-8");
+  CHECK(table_of("x\n+5\n").column("x").item() == 5);
+  for (const char* text : {"x\n+-5\n", "x\n++5\n", "x\n-+5\n"}) CHECK_THROWS_AS(table_of(text).column("x"), IoError);
+}

@@ -106,7 +106,7 @@ TEST_CASE("read_idx: what is no IDX file of bytes is refused by name") {
 TEST_CASE("read_idx: a header that claims too much is refused before any memory is taken") {
   CHECK(contains(refusal(idx_bytes({0xFFFFFFFF, 28, 28}, "")), "more than 2 GiB"));
   CHECK(contains(refusal(idx_bytes({65536, 65536, 65536, 65536}, "")), "more than 2 GiB"));
-  CHECK(contains(refusal(idx_bytes(std::vector<uint32_t>(255, 0xFFFFFFFF), "")), "more than 2 GiB"));
+  CHECK(contains(refusal(idx_bytes(std::vector<uint32_t>(64, 0xFFFFFFFF), "")), "more than 2 GiB"));
   CHECK(contains(refusal(idx_bytes({0x7FFFFFFF}, "x")), "1 of 2147483647 bytes"));
 }
 
@@ -148,4 +148,10 @@ TEST_CASE("write_idx: arrays that no IDX file holds are refused, and no file is 
   CHECK_THROWS_AS(write({65536, 65536, 65536, 65536}, 0), Error);
   CHECK(folder.file_count() == 0);
   CHECK_THROWS_WITH_AS(nn::write_idx(folder / "none/file", {{1}, {0}}), doctest::Contains("none/file"), IoError);
+}
+
+TEST_CASE("read_idx: a header of more dims than a tensor has") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "file", idx_bytes(std::vector<uint32_t>(65, 1), "x"));
+  CHECK_THROWS_WITH_AS(nn::read_idx(folder / "file"), doctest::Contains("claims 65 dims, more than 64"), IoError);
 }

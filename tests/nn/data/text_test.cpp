@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <type_traits>
+
 #include <set>
 
 #include <linnet/core/error.h>
@@ -245,3 +247,6 @@ TEST_CASE("Tiny Shakespeare as published: 65 characters, 1,003,854 to train and 
   CHECK(text.validation().size() == 111'540);
   CHECK(text.vocabulary().decode(text.train().subspan(0, 14)) == "First Citizen:");
 }
+
+static_assert(!std::is_constructible_v<nn::Windows, std::vector<int64_t>, int64_t>);  // they would not outlive it
+static_assert(std::is_constructible_v<nn::Windows, const std::vector<int64_t>&, int64_t>);

@@ -323,3 +323,13 @@ TEST_CASE("generate: without a step form the model sees the last tokens of its c
   check(nn::Positions::sinusoidal, 8, 8);
   check(nn::Positions::none, 0, 100);
 }
+
+TEST_CASE("generate: afterwards each module is in the mode that it had") {
+  Generator rng(3);
+  nn::DecoderLM model(rng, small_decoder("softmax"));
+  nn::Dropout frozen(model, "frozen", 0.5);
+  frozen.eval();
+  nn::generate(model, std::vector<int64_t>{1, 2}, rng, {.max_new_tokens = 1});
+  CHECK(model.training());
+  CHECK_FALSE(frozen.training());
+}

@@ -264,3 +264,33 @@ TEST_CASE("DataParallel: bad shards, gradients that are there already, and ranks
             "shard 0 drew 1 times from the model's generator, and shard 1 2 times"));
   CHECK(has(message_of([&] { nn::Shard{.index = 0, .count = 3}.of(x); }), "3 shards do not divide the rows"));
 }
+
+TEST_CASE("DataParallel: an error of a shard leaves ordinary gradients and the generator as they were") {
+  run_ranks(1, [](ProcessGroup& group) {
+    Generator rng(7);
+    Model model(rng);
+    nn::DataParallel parallel(group, model, {.shards = 2});
+    const Data data = data_of(0);
+    const auto loss_of = [&] { return cross_entropy(model(data.inputs, true), data.targets); };
+    const auto without_gradients = [&] {
+      for (Tensor parameter : model.parameters()) parameter.set_grad({});
+    };
+    const auto [seed, draws] = rng.state();
+    CHECK_THROWS_AS(parallel.backward([&](const nn::Shard& shard) {
+      const Tensor loss = loss_of();
+      if (shard.index == 1) const Tensor one_draw_more = randn({1}, rng);
+      return loss;
+    }),
+                    ValueError);
+    CHECK(rng.state().seed == seed);
+    CHECK(rng.state().draws == draws);
+    without_gradients();
+    Tensor last = loss_of();
+    last.register_hook([](const Tensor&) -> Tensor { throw ValueError("of a hook"); });
+    CHECK_THROWS_AS(parallel.backward([&](const nn::Shard& shard) { return shard.index == 1 ? last : loss_of(); }),
+                    ValueError);
+    without_gradients();
+    backward(loss_of());
+    CHECK(model.parameters()[0].grad().defined());
+  });
+}

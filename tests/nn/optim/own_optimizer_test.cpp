@@ -65,3 +65,17 @@ TEST_CASE("the optimizer that optim.h shows") {
   SignSGD(std::vector<Tensor>{x}, 0.25).step();
   CHECK(x.to_vector<float>() == std::vector<float>{0.75, -1.75});
 }
+
+TEST_CASE("an optimizer without a fused step takes a factor of one element of any rank") {
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}}) {
+    for (const Shape& of_parameter : {Shape{}, Shape{2}}) {
+      Tensor x = full(of_parameter, 3, DType::float64);
+      x.set_requires_grad();
+      OwnSGD own({x}, 0.1);
+      backward(sum(square(x)));  // 6
+      own.step({.grad_factor = full(shape, 0.5)});
+      CHECK(x.shape() == of_parameter);
+      CHECK(max(abs(x - 2.7)).item() < 1e-15);
+    }
+  }
+}

@@ -64,6 +64,8 @@ TEST_CASE("repeat and tile") {
   CHECK(repeat(scalar(7), {2, 2}).shape() == Shape{2, 2});
   CHECK(repeat(x, 0).shape() == Shape{0});
   CHECK(repeat(zeros({0, 3}), {2, 2}).shape() == Shape{0, 6});
+  CHECK(repeat(x, Shape::filled(64, 1)).shape().rank() == 64);
+  CHECK(values(repeat(numbered({1, 2}), {3, 1})) == Doubles{1, 2, 1, 2, 1, 2});
   Tensor copy = repeat(x, 1);
   copy.fill_(0);
   CHECK(values(x) == Doubles{1, 2});

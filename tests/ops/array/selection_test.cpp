@@ -5,6 +5,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/selection.h>
@@ -121,4 +122,14 @@ TEST_CASE("argsort: the indices of sort, NaN last, as in PyTorch") {
   CHECK_THROWS_WITH_AS(argsort(x, 2, false, {"a.cpp", 7}),
                        "argsort: dim 2 does not exist: the tensor has rank 2, so dims run from -2 to 1 (a.cpp:7)",
                        ShapeError);
+}
+
+TEST_CASE("topk of one number, and index_put where a mask has no dim, say what is wrong") {
+  CHECK(topk(scalar(7), 1).values.item() == 7);
+  CHECK_THROWS_WITH_AS(topk(scalar(7), 0), doctest::Contains("k is 0; x[] has 1 element"), ValueError);
+  const Tensor x = zeros({3}), index = tensor({1}, DType::int64), v = ones({1});
+  for (const Tensor& mask : {scalar(0, DType::boolean), scalar(1, DType::boolean)}) {
+    CHECK_THROWS_WITH_AS(index_put(x, {index, mask}, v), doctest::Contains("a mask of rank 0"), ShapeError);
+    CHECK_THROWS_WITH_AS(index_put(x, std::vector{mask}, v), doctest::Contains("a mask of rank 0"), ShapeError);
+  }
 }
