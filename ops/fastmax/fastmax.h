@@ -12,7 +12,7 @@
 ///
 /// Two errata of the paper. Its eq. 15 claims 0 ≤ s ≤ 1, but eqs. 5–6 give s in [−D, D], where f of order 1 can be
 /// negative and the denominator can vanish. So scores have a scale here, and weights that could be negative are
-/// refused. The ½ of eq. 8 is missing from eqs. 20–35, where it belongs too.
+/// refused. The ½ of eq. 8 is missing from eqs. 20–27 and 30–33, where it belongs too.
 ///
 /// Source: Gerami et al. 2024, "FAST: Factorizable Attention for Speeding up Transformers".
 

@@ -65,16 +65,26 @@ void momentum_by_hand() {
 // 3. Adam's and RMSprop's: both divide the gradient by its own size, and a factor cancels, but for ε. SGD's steps
 //    become 100 times as long, with momentum too, and the loss grows without bound.
 
+template <class Optimizer>
+Tensor end_of(const auto& config, int steps, double factor) {
+  Tensor p = start();
+  Optimizer optimizer({p.set_requires_grad()}, config);
+  return walk(p, steps, [&](Tensor&, const Tensor&) { optimizer.step(); }, factor);
+}
+
 void scale_the_loss() {
-  const auto path = [](double factor) {
-    Tensor p = start();
-    nn::Adam adam({p.set_requires_grad()}, {.lr = 0.1});
-    return walk(p, 150, [&](Tensor&, const Tensor&) { adam.step(); }, factor);
-  };
-  const double moved = (path(100) - path(1)).abs().max().item();
-  fmt::print("3. Adam's end moves by {:.0e} with 100·f; SGD's loss after 20 steps is {}\n", moved,
-             loss_at(walk(start(), 20, sgd(0.02), 100)));
-  check(moved < 1e-4, "Adam's path does not depend on a factor of the loss");
+  const auto adam = [](double factor) { return end_of<nn::Adam>(nn::AdamConfig{.lr = 0.1}, 150, factor); };
+  const auto rmsprop = [](double factor) { return end_of<nn::RMSprop>(nn::RmsPropConfig{.lr = 0.01}, 150, factor); };
+  const double of_adam = (adam(100) - adam(1)).abs().max().item();
+  const double of_rmsprop = (rmsprop(100) - rmsprop(1)).abs().max().item();
+  fmt::print("3. with 100·f the end of Adam moves by {:.0e}, that of RMSprop by {:.0e}\n", of_adam, of_rmsprop);
+  check(of_adam < 1e-4 && of_rmsprop < 1e-4, "the paths of Adam and RMSprop do not depend on a factor of the loss");
+  for (const double momentum : {0.0, 0.9}) {
+    const nn::SgdConfig config{.lr = 0.005, .momentum = momentum};
+    const Tensor once = end_of<nn::SGD>(config, 1, 1) - start(), scaled = end_of<nn::SGD>(config, 1, 100) - start();
+    check((scaled / once - 100).abs().max().item() < 1e-9, "the first step of SGD is 100 times as long");
+    check(!(loss_at(end_of<nn::SGD>(config, 20, 100)) < 1e100), "the loss of SGD grows without bound");
+  }
 }
 
 int main() {

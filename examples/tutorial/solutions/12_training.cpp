@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <set>
+#include <vector>
 
 #include "support/tasks/data_sets.h"
 #include "tutorial/check.h"
@@ -35,13 +36,16 @@ double train(nn::DecoderLM& model, const nn::CharText& text) {
 //    high one makes all characters as likely, and words fall apart.
 
 void write_text(nn::DecoderLM& model, const nn::CharText& text) {
+  std::vector<size_t> different;
   for (const double temperature : {0.1, 0.8, 5.0}) {
     Generator rng(3);
     const std::vector<int64_t> sample =
         nn::generate(model, text.train().first(1), rng, {.max_new_tokens = 200, .temperature = temperature});
-    const std::set<int64_t> different(sample.begin(), sample.end());
-    fmt::print("1. temperature {}: {} different characters of 200\n", temperature, different.size());
+    different.push_back(std::set<int64_t>(sample.begin(), sample.end()).size());
+    fmt::print("1. temperature {}, {} different characters:\n{}\n\n", temperature, different.back(),
+               text.vocabulary().decode(sample));
   }
+  check(different[0] < different[1] && different[1] < different[2], "a higher temperature takes more characters");
 }
 
 // 2. Additive attention sums all tokens of the prefix, and so does not know which came last. A short convolution

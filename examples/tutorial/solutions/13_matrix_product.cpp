@@ -18,7 +18,8 @@ void count_bytes() {
 }
 
 // 2. The inner loop now goes along rows of b and of c, uses all of each cache line, and the next lines are fetched
-//    ahead, since they are the next in memory.
+//    ahead, since they are the next in memory. How much faster that is, is printed and not checked: it depends on the
+//    machine, and on what else it does.
 
 double seconds_of(const auto& function) {
   const std::clock_t begin = std::clock();

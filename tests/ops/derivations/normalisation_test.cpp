@@ -73,20 +73,23 @@ TEST_CASE("derivations: the gradient of RMS norm") {
 TEST_CASE("derivations: the gradients of batch norm and group norm") {
   const Tensor x = uniform({4, 6, 5}, 1, -1, 3), dy = uniform({4, 6, 5}, 2);  // images, channels, pixels
   const Tensor weight = uniform({6}, 3), bias = uniform({6}, 4), w = weight.reshape({6, 1}), g = w * dy;
-  const auto check_norm = [&](auto mean_of_group, auto norm) {
-    const Tensor mu = mean_of_group(x), rho = rsqrt(mean_of_group(square(x - mu)) + kEps), x_hat = (x - mu) * rho;
-    check_step("(9)", rho * (g - mean_of_group(g) - x_hat * mean_of_group(g * x_hat)),
+  const auto check_norm = [&](auto mean_of, auto norm) {
+    const Tensor mu = mean_of(x), rho = rsqrt(mean_of(square(x - mu)) + kEps), normalised = (x - mu) * rho;
+    check_step("(9)", rho * (g - mean_of(g) - normalised * mean_of(g * normalised)),
                tape_gradient(x, [&](const Tensor& of) { return loss_of(norm(of), dy); }));
   };
   check_norm([](const Tensor& t) { return mean(t, {0, 2}, true); },
              [&](const Tensor& of) { return batch_norm(of, {}, {}, weight, bias, true, 0.1, kEps); });
-  check_norm(
-      [](const Tensor& t) {
-        return mean(t.reshape({4, 2, 3, 5}), {2, 3}, true).expand({4, 2, 3, 5}).reshape({4, 6, 5});
-      },
-      [&](const Tensor& of) { return group_norm(of, 2, weight, bias, kEps); });
-  check_step("(9), a mean by channels", sum((weight * sum(dy, {2})).reshape({4, 2, 3}), {2}) / 15,
-             mean(g.reshape({4, 2, 15}), {2}));
+  const auto mean_of_group = [](const Tensor& t) {
+    return mean(t.reshape({4, 2, 3, 5}), {2, 3}, true).expand({4, 2, 3, 5}).reshape({4, 6, 5});
+  };
+  check_norm(mean_of_group, [&](const Tensor& of) { return group_norm(of, 2, weight, bias, kEps); });
+  const Tensor centred = x - mean_of_group(x), x_hat = centred * rsqrt(mean_of_group(square(centred)) + kEps);
+  const auto mean_by_channels = [&](const Tensor& of) {
+    return sum((weight * sum(of, {2})).reshape({4, 2, 3}), {2}) / 15;
+  };
+  check_step("(9), the mean of g by channels", mean_by_channels(dy), mean(g.reshape({4, 2, 15}), {2}));
+  check_step("(9), that of g and x̂", mean_by_channels(dy * x_hat), mean((g * x_hat).reshape({4, 2, 15}), {2}));
 
   const Tensor running_mean = uniform({6}, 5), running_var = uniform({6}, 6, 1, 2);
   check_step("(10)", rsqrt(running_var + kEps).reshape({6, 1}) * g, tape_gradient(x, [&](const Tensor& of) {
