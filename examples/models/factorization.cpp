@@ -89,10 +89,11 @@ int main(int argc, char** argv) try {
   const Tensor pairs = index_select(stack({user.indices, item.indices}, 1), 0, known);
   const nn::TensorDataset data({pairs, ratings});
   const auto parts = nn::random_split(data, {0.9, 0.1}, 1337);
+  const Tensor mean = index_select(ratings, 0, tensor(parts[0].indices())).mean();
   // Learns with vectors of `width` numbers. Returns the errors on held-out ratings, at first and after each epoch.
   const auto fit = [&](const char* label, int64_t width) {
     Generator rng(1337);
-    Factorization model{ratings.mean(), {std::ssize(user.names), width, rng}, {std::ssize(item.names), width, rng}};
+    Factorization model{mean, {std::ssize(user.names), width, rng}, {std::ssize(item.names), width, rng}};
     nn::Loader train(parts[0], {.batch = 64, .seed = 1337}), test(parts[1], {.batch = parts[1].size()});
     examples::Series errors{.label = label};
     for (int64_t epoch = 0;; ++epoch) {

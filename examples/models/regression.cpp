@@ -55,19 +55,23 @@ int main(int argc, char** argv) try {
   if (argc == 1) write_table(path);
   const int64_t epochs = argc > 2 ? std::atoll(argv[2]) : 60;
 
-  // Rows without a missing value: [rows, 2]. A network learns best from numbers near 1.
+  // Rows without a missing value: [rows, 2]
   const Tensor all = nn::read_csv(path).columns({"x", "y"});
   const Tensor rows = index_select(all, 0, nonzero(isfinite(all.sum(1))).reshape({-1}));
-  const Tensor center = rows.mean(0), scale = rows.var(0).sqrt();
+  const nn::TensorDataset unscaled({rows});
+  const auto parts = nn::random_split(unscaled, {0.8, 0.2}, 1337);
+  // A network learns best from numbers near 1. Rows that are held out have no part in the means and variances.
+  const Tensor learned = index_select(rows, 0, tensor(parts[0].indices()));
+  const Tensor center = learned.mean(0), scale = learned.var(0).sqrt();
   const Tensor scaled = (rows - center) / scale;
   const nn::TensorDataset data({scaled.narrow(1, 0, 1), scaled.narrow(1, 1, 1)});
-  const auto parts = nn::random_split(data, {0.8, 0.2}, 1337);
+  const nn::Subset to_learn(data, parts[0].indices()), held_out(data, parts[1].indices());
 
   Generator rng(1337);
   Regression model(rng);
   nn::AdamW optimizer(model.parameters());
-  nn::Loader train(parts[0], {.batch = 64, .seed = 1337}),
-      test(parts[1], {.batch = parts[1].size(), .shuffle = false});
+  nn::Loader train(to_learn, {.batch = 64, .seed = 1337}),
+      test(held_out, {.batch = held_out.size(), .shuffle = false});
   const auto lr = nn::schedule::one_cycle({.max_lr = 1e-2, .steps = epochs * train.batches_per_epoch()});
   int64_t step = 0;
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {

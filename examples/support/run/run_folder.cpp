@@ -320,7 +320,8 @@ std::vector<Metrics> RunFolder::rewind(int64_t step) {
   });
   if (tensorboard_) {
     events_.emplace(path_);
-    for (const Metrics& m : metrics) events_->add(m.step, scalars(m));
+    // The resumed run goes on from the last one, so the earlier ones are so many seconds of training ago.
+    for (const Metrics& m : metrics) events_->add(m.step, scalars(m), metrics.back().seconds - m.seconds);
   }
   return metrics;
 }

@@ -85,6 +85,11 @@ void validate_levels(const Settings& s) {
   require(
       pool_of(s) == nn::Pooling::attention,
       fmt::format("--pool {} does not apply to --levels sentence, which takes additive; leave it out", s.lra.pool));
+  require(
+      s.shards == 1,
+      fmt::format("--shards {} does not apply to --levels sentence, whose batches have the sentences of all texts "
+                  "one after another; leave it out",
+                  s.shards));
 }
 
 }  // namespace

@@ -38,8 +38,10 @@ EventFile::EventFile(const fs::path& folder) {
   append(event.SerializeAsString());
 }
 
-void EventFile::add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) const {
+void EventFile::add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars,
+                    double seconds_ago) const {
   proto::Event event = event_now();
+  event.set_wall_time(event.wall_time() - seconds_ago);
   event.set_step(step);
   for (const auto& [tag, value] : scalars) {
     proto::Summary::Value* entry = event.mutable_summary()->add_value();

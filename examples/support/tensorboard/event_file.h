@@ -15,8 +15,9 @@ class EventFile {
   /// written.
   explicit EventFile(const std::filesystem::path& folder);
 
-  /// Appends the values of some tags at a step. Throws IoError when it cannot, for example on a full disk.
-  void add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars) const;
+  /// Appends the values that some tags had at a step, `seconds_ago`. Throws IoError when it cannot, for example on a
+  /// full disk.
+  void add(int64_t step, const std::vector<std::pair<std::string, double>>& scalars, double seconds_ago = 0) const;
 
  private:
   void append(const std::string& event) const;

@@ -101,3 +101,15 @@ TEST_CASE("an event file takes the place of linnet's own, and of no other progra
   CHECK(read_bytes(folder / foreign) == "of another program");
   CHECK(names[1] > "events.out.tfevents.1700000000.linnet");
 }
+
+TEST_CASE("an event file has zeros, and values of earlier training at their time") {
+  const linnet::test::TemporaryFolder folder;
+  const EventFile file(folder.path());
+  file.add(0, {{"accuracy", 0}}, 3600);
+  file.add(1, {{"accuracy", 0.5}});
+  const std::vector<proto::Event> events = events_in(folder.path());
+  REQUIRE(events.size() == 3);
+  CHECK(events[1].summary().value(0).value_case() == proto::Summary::Value::kSimpleValue);
+  CHECK(events[1].summary().value(0).simple_value() == 0);
+  CHECK(events[2].wall_time() - events[1].wall_time() == doctest::Approx(3600).epsilon(1e-3));
+}

@@ -204,6 +204,12 @@ TEST_CASE("compare and bench take --levels sentence, which refuses what does not
   check_refused(run_program("classify",
                             shop.tiny("x") + Arguments{"--levels", "sentence", "--context", "512", "--pool", "kept"}),
                 2, "--pool kept does not apply to --levels sentence, which takes additive; leave it out");
+  check_refused(
+      run_program("classify",
+                  shop.tiny("x") + Arguments{"--levels", "sentence", "--context", "512", "--shards", "2"}),
+      2,
+      "--shards 2 does not apply to --levels sentence, whose batches have the sentences of all texts one after "
+      "another; leave it out");
   check_refused(run_program("classify", shop.tiny("x") + Arguments{"--levels", "page"}), 2, "--levels");
   CHECK(!fs::exists(shop / "x"));
 }
