@@ -42,18 +42,25 @@ std::vector<std::pair<std::string, Moves>> attentions(double rate) {
                                        .generator = &generator});
         });
       }
-      all.emplace_back("pools" + suffix, [=](const Inputs& in) {
-        Generator generator(6);
-        const TokenPooling pooling{.kind = TokenPooling::Kind::mean};
-        return pooled_attention(in[0], in[1], in[2],
-                                {.keys = pooling,
-                                 .values = pooling,
-                                 .window = 60,
-                                 .causal = causal,
-                                 .padding_mask = mask(in[0]),
-                                 .dropout = rate,
-                                 .generator = &generator});
-      });
+      for (const auto& [name, kind] : {std::pair{"mean", TokenPooling::Kind::mean},
+                                       {"max", TokenPooling::Kind::max},
+                                       {"conv", TokenPooling::Kind::convolution}}) {
+        all.emplace_back(name + (" of pools" + suffix), [=, pool_kind = kind](const Inputs& in) {
+          Generator generator(6);
+          const auto pooling = [&](uint64_t seed) {
+            const Tensor weight = held({5, in[0].size(3)}, seed, Device::cpu).to(in[0].dtype()).to(in[0].device());
+            return TokenPooling{.kind = pool_kind, .weight = weight};
+          };
+          return pooled_attention(in[0], in[1], in[2],
+                                  {.keys = pooling(7),
+                                   .values = pooling(8),
+                                   .window = 60,
+                                   .causal = causal,
+                                   .padding_mask = mask(in[0]),
+                                   .dropout = rate,
+                                   .generator = &generator});
+        });
+      }
       if (!causal) {
         all.emplace_back("bigbird" + suffix, [=](const Inputs& in) {
           Generator generator(6);
@@ -107,12 +114,19 @@ TEST_CASE("gpu: attention to windows, blocks, pools and buckets agrees with the 
   }
 }
 
-TEST_CASE("gpu: attention of bfloat16 to windows, blocks and pools is float32's to rounding") {
+TEST_CASE("gpu: attention of bfloat16 to windows, blocks, pools and buckets is float32's to rounding") {
   if (!has_gpu("sparse attentions of bfloat16 on the GPU")) return;
   for (const int64_t width : {8, 40, 80}) {
     for (const auto& [what, attend] : attentions(0)) {
       agree_in_bfloat16(what + " " + std::to_string(width), kRoundings, std::vector<Shape>(3, {2, 2, kTokens, width}),
                         attend);
+    }
+    for (const bool causal : {false, true}) {
+      for (const bool padded : {false, true}) {
+        agree_in_bfloat16(
+            "buckets " + std::to_string(width), kRoundings, std::vector<Shape>(2, {2, 2, kTokens, width}),
+            [attend = lsh(causal, padded, 0)](const Inputs& in) { return attend({in[0], in[0], in[1]}); });
+      }
     }
   }
 }

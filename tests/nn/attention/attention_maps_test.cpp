@@ -4,31 +4,22 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/attention/attention_model.h"
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
 /// The maps of attentions as modules give them: what they must add up to is what the module computes.
 
 using namespace linnet;
+using linnet::test::AttentionModel;
 using linnet::test::keep_all_but;
+using linnet::test::largest_difference;
 using linnet::test::relative_error;
 using linnet::test::same_bits;
 
 namespace {
 
-constexpr int64_t kBatch = 2, kHeads = 3, kTokens = 7, kWidth = 12;
-
-struct Model : nn::Module {
-  Model(Generator& rng, const nn::AttentionConfig& config)
-      : Module(rng, DType::float64), attention(nn::make_attention(*this, "mix", config)) {}
-  std::unique_ptr<nn::Attention> attention;
-
-  Tensor parameter_of(const std::string& name) const { return state().at("mix." + name); }
-  /// The linear map of that name.
-  Tensor apply(const std::string& name, const Tensor& x) const {
-    return linear(x, parameter_of(name + ".weight"), parameter_of(name + ".bias"));
-  }
-};
+constexpr int64_t kBatch = 2, kHeads = 3, kTokens = 12, kWidth = 12;
 
 std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechanisms) {
   std::vector<nn::AttentionConfig> configs;
@@ -38,6 +29,7 @@ std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechani
       nn::AttentionConfig config{
           .mechanism = mechanism, .width = kWidth, .heads = kHeads, .causal = causal, .max_tokens = kTokens};
       if (mechanism == "informer") config.options = nn::InformerConfig{.queries = 2};
+      if (mechanism == "bigbird") config.options = nn::BigBirdConfig{.block = 1};  // which leaves tokens unseen
       configs.push_back(config);
       config.short_conv = 2;
       configs.push_back(config);
@@ -80,19 +72,19 @@ TEST_CASE("attention maps: times the values they are what every attention gives 
     CAPTURE(config.causal);
     CAPTURE(config.short_conv);
     Generator rng(3);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
     for (const Tensor& padding_mask : {Tensor(), keep_all_but(kBatch, kTokens, {{1, 2}, {1, 3}})}) {
       const std::vector<nn::AttentionMap> maps = model.attention->maps(x, padding_mask);
       REQUIRE(maps.size() == 1);
-      CHECK(maps[0].name == "mix");
+      CHECK(maps[0].name == "attention");
       CHECK(maps[0].weights.shape() == Shape{kBatch, kHeads, kTokens, kTokens});
       if (config.mechanism != "linformer") check_rows(maps[0].weights, config.causal);
 
       Tensor qkv = model.apply("qkv", x);
       if (config.short_conv > 0) {
-        qkv = short_conv(qkv, model.parameter_of("conv.weight"),
-                         {.causal = config.causal, .padding_mask = padding_mask});
+        qkv =
+            short_conv(qkv, model.tensor_of("conv.weight"), {.causal = config.causal, .padding_mask = padding_mask});
       }
       const Tensor v = nn::split_qkv(qkv, kHeads).v;
       const Tensor y = model.apply("out", nn::merge_heads(matmul(maps[0].weights, v)));
@@ -106,12 +98,12 @@ TEST_CASE("attention maps: Fastformer's α and β make its global vectors") {
     config.short_conv = 0;
     CAPTURE(config.causal);
     Generator rng(4);
-    const Model model(rng, config);
+    const AttentionModel model(rng, config);
     const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
     const std::vector<nn::AttentionMap> maps = model.attention->maps(x);
     REQUIRE(maps.size() == 2);
-    CHECK(maps[0].name == "mix α");
-    CHECK(maps[1].name == "mix β");
+    CHECK(maps[0].name == "attention α");
+    CHECK(maps[1].name == "attention β");
     for (const auto& [name, weights] : maps) {
       CHECK(weights.shape() == Shape{kBatch, kHeads, config.causal ? kTokens : 1, kTokens});
       check_rows(weights, config.causal);
@@ -127,18 +119,77 @@ TEST_CASE("attention maps: Fastformer's α and β make its global vectors") {
 
 TEST_CASE("attention maps: Fastformer has one for each projection but the last") {
   Generator rng(5);
-  const Model model(rng, {.mechanism = "fastformer",
-                          .width = kWidth,
-                          .heads = kHeads,
-                          .options = nn::FastformerConfig{.projections = 4}});
+  const AttentionModel model(rng, {.mechanism = "fastformer",
+                                   .width = kWidth,
+                                   .heads = kHeads,
+                                   .options = nn::FastformerConfig{.projections = 4}});
   const std::vector<nn::AttentionMap> maps = model.attention->maps(randn({1, 3, kWidth}, rng, DType::float64));
   REQUIRE(maps.size() == 3);
-  CHECK(maps[0].name == "mix 1");
-  CHECK(maps[2].name == "mix 3");
+  CHECK(maps[0].name == "attention 1");
+  CHECK(maps[2].name == "attention 3");
+}
+
+TEST_CASE("attention maps: Longformer's sum the values that global rows have of their own, too") {
+  for (const bool causal : {false, true}) {
+    CAPTURE(causal);
+    Generator rng(9);
+    AttentionModel model(rng,
+                         {.mechanism = "longformer",
+                          .width = kWidth,
+                          .heads = kHeads,
+                          .causal = causal,
+                          .options = nn::LongformerConfig{.window = 4, .dilation = {1, 2, 3}, .global_tokens = 2}});
+    model.draw_parameters(rng);
+    const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+    const Tensor weights = model.attention->maps(x)[0].weights;
+    check_rows(weights, causal);
+    const auto sums = [&](const char* map) { return matmul(weights, nn::split_qkv(model.apply(map, x), kHeads).v); };
+    const Tensor o = concat({sums("qkv_global").narrow(2, 0, 2), sums("qkv").narrow(2, 2, kTokens - 2)}, 2);
+    CHECK(largest_difference(model.apply("out", nn::merge_heads(o)), (*model.attention)(x)) < 1e-12);
+  }
+}
+
+TEST_CASE("attention maps: Poolingformer's sum the values of both levels") {
+  for (const TokenPooling::Kind kind : {TokenPooling::Kind::mean, TokenPooling::Kind::convolution}) {
+    Generator rng(10);
+    AttentionModel model(rng, {.mechanism = "poolingformer",
+                               .width = kWidth,
+                               .heads = kHeads,
+                               .options = nn::PoolingformerConfig{
+                                   .window = 2, .window2 = 6, .pooling = kind, .kernel = 3, .stride = 2}});
+    model.draw_parameters(rng);
+    const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+    const std::vector<nn::AttentionMap> maps = model.attention->maps(x);
+    const auto sums = [&](size_t level, const Tensor& projected) {
+      check_rows(maps[level].weights, false);
+      return nn::merge_heads(matmul(maps[level].weights, nn::split_qkv(projected, kHeads).v));
+    };
+    const Tensor y = sums(0, model.apply("qkv", x)), z = sums(1, model.apply("qkv2", y));
+    CHECK(largest_difference(model.apply("out", y + z), (*model.attention)(x)) < 1e-12);
+  }
+}
+
+TEST_CASE("attention maps: Reformer's sum its values") {
+  for (const bool causal : {false, true}) {
+    for (const double scale : {1.0, 0.3}) {
+      Generator rng(11);
+      AttentionModel model(rng, {.mechanism = "reformer",
+                                 .width = kWidth,
+                                 .heads = kHeads,
+                                 .causal = causal,
+                                 .options = nn::ReformerConfig{.hashes = 2, .chunk = 3, .scale = scale}});
+      model.draw_parameters(rng);
+      const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+      const Tensor weights = model.attention->maps(x)[0].weights;
+      check_rows(weights, causal);
+      const Tensor o = matmul(weights, nn::split_heads(model.apply("v", x), kHeads));
+      CHECK(largest_difference(model.apply("out", nn::merge_heads(o)), (*model.attention)(x)) < 1e-12);
+    }
+  }
 }
 
 TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes nothing else") {
-  const Tensor ids = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1}).reshape({1, kTokens});
+  const Tensor ids = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1}).reshape({1, kTokens});
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     // In training, where dropout draws from the generator: collecting must draw nothing.
@@ -206,8 +257,9 @@ TEST_CASE("AttentionMaps: layers that share weights each have their own map; the
 
 TEST_CASE("attention maps refuse what the attention refuses") {
   Generator rng(8);
-  const Model model(rng, {.mechanism = "softmax", .width = kWidth, .heads = kHeads});
+  const AttentionModel model(rng, {.mechanism = "softmax", .width = kWidth, .heads = kHeads});
   CHECK_THROWS_WITH_AS(
       model.attention->maps(zeros({2, kWidth}, DType::float64)),
-      doctest::Contains("mix (softmax attention, width 12, heads 3): x should be [batch, tokens, 12]"), ShapeError);
+      doctest::Contains("attention (softmax attention, width 12, heads 3): x should be [batch, tokens, 12]"),
+      ShapeError);
 }

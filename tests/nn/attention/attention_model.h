@@ -1,8 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include <linnet/core/autograd/tape.h>
 #include <linnet/nn/attention/attention.h>
+#include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/random.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::test {
 
@@ -15,6 +20,20 @@ struct AttentionModel : nn::Module {
     if (config.mechanism == "reformer" && config.dropout == 0) eval();
   }
   std::unique_ptr<nn::Attention> attention;
+
+  /// The attention's parameter or buffer of that name.
+  Tensor tensor_of(const std::string& name) const { return state().at("attention." + name); }
+  /// The attention's linear map of that name.
+  Tensor apply(const std::string& name, const Tensor& x) const {
+    return linear(x, tensor_of(name + ".weight"), tensor_of(name + ".bias"));
+  }
+  /// Draws all parameters anew, so that none is 0 or the copy of another.
+  void draw_parameters(Generator& rng) {
+    const NoGrad no_grad;
+    for (const Tensor& parameter : parameters()) {
+      parameter.detach().copy_(randn(parameter.shape(), rng, parameter.dtype()) * 0.5);
+    }
+  }
 
  private:
   static nn::AttentionConfig with_tokens(nn::AttentionConfig config) {

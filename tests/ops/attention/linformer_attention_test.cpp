@@ -110,12 +110,12 @@ TEST_CASE("linformer_attention is what the package linformer computes, of fewer 
   const Tensor o = linformer_attention(heads(leaves[1]), heads(leaves[2]), heads(leaves[3]), transpose(leaves[4]),
                                        transpose(leaves[5]));
   const Tensor y = linear(o.transpose(1, 2).reshape({2, 20, 16}), leaves[6], leaves[7]);
-  CHECK(relative_error(y, file.at("test.output").to_vector<double>()) < 1e-10);
+  CHECK(relative_error(y, file.at("test.output").to_vector<double>()) < 1e-12);
   const std::vector<Tensor> gradients = grad({y}, leaves, {.grad_outputs = {file.at("test.cotangent")}});
-  CHECK(relative_error(gradients[0], file.at("grad.input").to_vector<double>()) < 1e-10);
+  CHECK(relative_error(gradients[0], file.at("grad.input").to_vector<double>()) < 1e-12);
   for (size_t i = 0; i < names.size(); ++i) {
     CAPTURE(names[i]);
-    CHECK(relative_error(gradients[i + 1], file.at("grad." + names[i]).to_vector<double>()) < 1e-10);
+    CHECK(relative_error(gradients[i + 1], file.at("grad." + names[i]).to_vector<double>()) < 1e-12);
   }
 }
 

@@ -151,17 +151,19 @@ TEST_CASE("lsh_attention is what reformer-pytorch computes, with its gradients a
     Tensor q = heads("test.qk").clone().set_requires_grad(), v = heads("test.v").clone().set_requires_grad();
     const Tensor buckets = lsh_buckets(q, file.at("rotations").unsqueeze(0));
     CHECK(buckets.to_vector<int64_t>() == file.at("buckets").to_vector<int64_t>());
-    const LshAttentionOptions options{.chunk = 16, .causal = causal, .scale = 1 / std::sqrt(8.0)};
-    const Tensor o = lsh_attention(q, v, buckets, options);
-    // Keys here are of length √(1 − ε) for ε = 1e-6 / mean(q²), there of length 1.
-    CHECK(largest_difference(o, heads("test.output")) < 1e-6);
+    // Keys here are of length √(1 − ε) for ε = 1e-6 / mean(q²), there of length 1, as they are here for large
+    // queries.
+    constexpr double kLarge = 1000;
+    const LshAttentionOptions options{.chunk = 16, .causal = causal, .scale = 1 / std::sqrt(8.0) / kLarge};
+    const Tensor o = lsh_attention(q * kLarge, v, buckets, options);
+    CHECK(largest_difference(o, heads("test.output")) < 1e-7);
     const std::vector<Tensor> gradients = grad({o}, {q, v}, {.grad_outputs = {heads("test.cotangent")}});
-    CHECK(relative_error(gradients[0], heads("grad.qk").contiguous().to_vector<double>()) < 2e-6);
-    CHECK(relative_error(gradients[1], heads("grad.v").contiguous().to_vector<double>()) < 1e-6);
+    CHECK(relative_error(gradients[0], heads("grad.qk").contiguous().to_vector<double>()) < 1e-7);
+    CHECK(relative_error(gradients[1], heads("grad.v").contiguous().to_vector<double>()) < 1e-7);
     // One bucket and one chunk: exact attention with shared queries and keys.
-    const Tensor all = lsh_attention(q, v, zeros({2, 1, 3, 64}, DType::int64),
+    const Tensor all = lsh_attention(q * kLarge, v, zeros({2, 1, 3, 64}, DType::int64),
                                      {.chunk = 64, .causal = causal, .scale = options.scale});
-    CHECK(largest_difference(all, heads("full.output")) < 1e-6);
+    CHECK(largest_difference(all, heads("full.output")) < 1e-7);
   }
 }
 
@@ -217,9 +219,10 @@ TEST_CASE("lsh_attention with one bucket and a chunk for all tokens is softmax a
 }
 
 TEST_CASE("lsh_attention comes near to exact attention with more rounds") {
-  // 64 tokens, chunks of 16, 4 buckets, queries from N(0, 4) in 8 numbers: the mean over draws of the largest
-  // difference falls like this.
-  const std::vector<std::pair<int64_t, double>> expected{{1, 1.32}, {4, 0.41}, {16, 0.04}, {32, 0.011}};
+  // 64 tokens, chunks of 16, 4 buckets, queries from N(0, 4) in 8 numbers: the mean over draws of the
+  // relative difference falls like this.
+  const std::vector<std::pair<int64_t, double>> expected{{1, 1.32}, {2, 0.83},  {4, 0.41},
+                                                         {8, 0.17}, {16, 0.04}, {32, 0.011}};
   std::vector<double> errors(expected.size());
   constexpr int kDraws = 8;
   for (uint64_t draw = 0; draw < kDraws; ++draw) {
@@ -235,8 +238,8 @@ TEST_CASE("lsh_attention comes near to exact attention with more rounds") {
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(expected[i].first);
-    CHECK(errors[i] < 2 * expected[i].second);
-    if (i > 0) CHECK(errors[i] < errors[i - 1] / 2);
+    CHECK(errors[i] < 1.6 * expected[i].second);
+    CHECK(errors[i] > expected[i].second / 1.6);
   }
 }
 
