@@ -15,7 +15,7 @@ struct ReformerConfig {
   int64_t hashes = 4;     ///< R: rounds of hashing
   int64_t chunk = 64;     ///< m: tokens of a chunk
   double scale = 1;       ///< the factor of q·k; reformer-pytorch has 1/√D
-  bool released = false;  ///< LshAttentionOptions::released
+  bool released = false;  ///< LshAttentionOptions::released, with 2N/m buckets, rounded down to a power of two
 };
 
 /// Reformer's attention: queries are keys too, of length 1, and locality-sensitive hashing decides which tokens see

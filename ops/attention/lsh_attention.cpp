@@ -178,10 +178,10 @@ double inverse_root(int64_t width) { return width > 0 ? 1 / std::sqrt(static_cas
 /// lsh_keys, fused.
 Tensor fused_keys(const Tensor& q) { return rms_norm(q, {}, 1e-6) * inverse_root(q.size(-1)); }
 
-/// LshAttentionOptions::released.
+/// LshAttentionOptions::released, for v of any width.
 Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const std::vector<detail::LshRound>& rounds, const LshAttentionOptions& options) {
-  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
+  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2);
   const auto count = static_cast<int64_t>(rounds.size()), chunks = count * tokens / options.chunk;
   std::vector<Tensor> orders, inverses;
   for (const detail::LshRound& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
@@ -209,7 +209,7 @@ Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   };
   const Tensor o = unsorted(matmul(softmax(masked), with_chunk_before(cut(v))));
   const Tensor log_sums = unsorted(logsumexp(masked, {-1}, true));
-  return sum(o * softmax(log_sums, 2), {2}).reshape({batch, heads, tokens, width});
+  return detail::without_padding(sum(o * softmax(log_sums, 2), {2}), options.padding_mask);
 }
 
 void check_chunk(int64_t chunk) {
@@ -312,23 +312,26 @@ Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAt
   const Call call("lsh_attention_weights", where);
   check_arguments(q, buckets, options);
   const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2);
+  const double scale = detail::attention_scale(options.scale, q.size(3));
+  const Tensor queries = detail::in_computed(detail::without_padding(q, options.padding_mask));
+  const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
+  const Tensor self = eye(tokens, tokens, queries.dtype()).to(q.device());
+  if (options.released && q.numel() > 0) {  // of values that are unit vectors
+    return released_attention(queries, lsh_keys(queries), self.expand({batch, heads, tokens, tokens}), rounds,
+                              options);
+  }
   const auto matrix = static_cast<size_t>(tokens * tokens);
   std::vector<bool> unseen(static_cast<size_t>(batch * heads) * matrix, true);
-  if (q.numel() > 0) {
-    for (const detail::LshRound& round : detail::lsh_rounds(buckets, options)) {
-      const std::vector<int64_t> order = round.order.to_vector<int64_t>(), ranges = round.ranges.to_vector<int64_t>();
-      for (size_t i = 0; i < order.size(); ++i) {
-        const size_t head = i / static_cast<size_t>(tokens), first = head * static_cast<size_t>(tokens);
-        for (auto j = static_cast<size_t>(ranges[2 * i]); j < static_cast<size_t>(ranges[2 * i + 1]); ++j) {
-          unseen[head * matrix + static_cast<size_t>(order[i] * tokens + order[first + j])] = false;
-        }
+  for (const detail::LshRound& round : rounds) {
+    const std::vector<int64_t> order = round.order.to_vector<int64_t>(), ranges = round.ranges.to_vector<int64_t>();
+    for (size_t i = 0; i < order.size(); ++i) {
+      const size_t head = i / static_cast<size_t>(tokens), first = head * static_cast<size_t>(tokens);
+      for (auto j = static_cast<size_t>(ranges[2 * i]); j < static_cast<size_t>(ranges[2 * i + 1]); ++j) {
+        unseen[head * matrix + static_cast<size_t>(order[i] * tokens + order[first + j])] = false;
       }
     }
   }
-  const Tensor queries = detail::in_computed(q);
-  const Tensor scores =
-      matmul(queries, transpose(lsh_keys(queries))) * detail::attention_scale(options.scale, q.size(3));
-  const Tensor self = eye(tokens, tokens, DType::float32).to(q.device());
+  const Tensor scores = matmul(queries, transpose(lsh_keys(queries))) * scale;
   return detail::masked_softmax(masked_fill(scores, gt(self, 0), kSelfScore),
                                 tensor(unseen, {batch, heads, tokens, tokens}).to(q.device()));
 }

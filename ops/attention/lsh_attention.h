@@ -80,7 +80,7 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
                      Where where = {});
 
 /// The matrix of the weights with which lsh_attention sums the values. Rows sum to 1, or to 0 for padding. For
-/// inspection: `dropout` and `released` are ignored.
+/// inspection: `dropout` is ignored.
 ///
 /// Shapes: q [B, H, N, D], `buckets` [B, H, R, N] → [B, H, N, N].
 /// Dtypes: one floating dtype; float32 for bfloat16.
