@@ -32,7 +32,7 @@ struct LshAttentionOptions {
   bool released = false;
 };
 
-/// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
+/// The number of buckets for N tokens, padding too, in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
 ///
 /// Throws: ValueError for a chunk below 1.
 int64_t lsh_bucket_count(int64_t tokens, int64_t chunk, Where where = {});
