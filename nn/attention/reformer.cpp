@@ -1,6 +1,7 @@
 #include <linnet/nn/attention/reformer.h>
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,16 @@
 #include <linnet/ops/array/random.h>
 
 namespace linnet::nn {
+namespace {
+
+/// The released form has a power of two of buckets.
+int64_t bucket_count(const ReformerConfig& reformer, int64_t tokens) {
+  const int64_t chunks = std::max<int64_t>(1, tokens / reformer.chunk);
+  return reformer.released ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(2 * chunks)))
+                           : lsh_bucket_count(tokens, reformer.chunk);
+}
+
+}  // namespace
 
 ReformerAttention::ReformerAttention(Module& parent, std::string name, const AttentionConfig& config)
     : Attention(parent, std::move(name), config),
@@ -49,7 +60,7 @@ ReformerAttention::Heads ReformerAttention::project(const Tensor& x, const Tenso
     v = convolved.narrow(2, config().width, config().width);
   }
   const Tensor q = split_heads(qk, config().heads);
-  const int64_t buckets = lsh_bucket_count(x.size(1), reformer_.chunk);
+  const int64_t buckets = bucket_count(reformer_, x.size(1));
   return {q, split_heads(v, config().heads),
           lsh_buckets(
               q, lsh_rotations(config().heads, head_dim(), reformer_.hashes, buckets, draws, q.dtype(), q.device()))};
@@ -91,7 +102,7 @@ Mechanism reformer_mechanism() {
     const auto options = options_of<ReformerConfig>(size);
     const auto n = static_cast<double>(size.tokens), rounds = static_cast<double>(options.hashes);
     const double seen = std::min(n, static_cast<double>(2 * options.chunk)) * (size.causal ? 0.75 : 1);
-    const double hashing = static_cast<double>(lsh_bucket_count(size.tokens, options.chunk));
+    const double hashing = static_cast<double>(bucket_count(options, size.tokens));
     return static_cast<double>(size.batch * size.heads * size.head_dim) * rounds * n * (14 * seen + hashing);
   };
   m.least_bytes = least_qkv_bytes;
@@ -99,15 +110,15 @@ Mechanism reformer_mechanism() {
   m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
     const auto reformer = options_of<ReformerConfig>(config);
     return {{}, [=, &rng](const Tensor& q, const Tensor&, const Tensor& v) {
-              const Tensor rotations =
-                  lsh_rotations(q.size(1), q.size(3), reformer.hashes, lsh_bucket_count(q.size(2), reformer.chunk),
-                                rng, q.dtype(), q.device());
+              const Tensor rotations = lsh_rotations(q.size(1), q.size(3), reformer.hashes,
+                                                     bucket_count(reformer, q.size(2)), rng, q.dtype(), q.device());
               return lsh_attention(q, v, lsh_buckets(q, rotations),
                                    {.chunk = reformer.chunk,
                                     .causal = config.causal,
                                     .scale = reformer.scale,
                                     .dropout = config.dropout,
-                                    .generator = &rng});
+                                    .generator = &rng,
+                                    .released = reformer.released});
             }};
   };
   return m;

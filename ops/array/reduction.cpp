@@ -12,11 +12,11 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/sum.h>
 
 namespace linnet {
@@ -240,7 +240,7 @@ namespace {
 
 ValuesAndIndices at_extremes(const Tensor& x, const Tensor& indices, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, indices.reshape({})};
-  const Tensor values = gather(x, dim, indices);
+  const Tensor values = detail::gather_elements(x, normalise_dim(dim, x.rank()), indices);
   return keepdim ? ValuesAndIndices{values, indices} : ValuesAndIndices{values.squeeze(dim), indices.squeeze(dim)};
 }
 

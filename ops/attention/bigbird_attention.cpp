@@ -10,11 +10,11 @@
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/key_ranges.h>
 
 namespace linnet {
@@ -136,8 +136,8 @@ detail::KeySet random_keys(const BlockPattern& pattern, const Tensor& k, const T
   Tensor mask;
   if (padding_mask.defined()) {
     const int64_t batch = k.size(0);
-    mask = gather(padding_mask.unsqueeze(1).expand({batch, pattern.heads, pattern.tokens}), 2,
-                  at.expand({batch, pattern.heads, count}));
+    mask = detail::gather_elements(padding_mask.unsqueeze(1).expand({batch, pattern.heads, pattern.tokens}), 2,
+                                   at.expand({batch, pattern.heads, count}));
   }
   return {.k = k,
           .v = v,

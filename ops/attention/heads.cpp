@@ -14,8 +14,8 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/layers/softmax.h>
 #include <linnet/ops/matmul/matmul.h>
 
@@ -108,13 +108,13 @@ Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> s
 
 Tensor tokens_at(const Tensor& x, const Tensor& index) {
   const Shape shape{x.size(0), index.size(2), x.size(1), x.size(3)};
-  return gather(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
+  return gather_elements(x.transpose(1, 2), 1, index.transpose(1, 2).unsqueeze(-1).expand(shape)).transpose(1, 2);
 }
 
 Tensor sums_at(const Tensor& g, const Tensor& index, int64_t tokens) {
   const Tensor rows = g.transpose(1, 2).to(computed_in(g.dtype()));
   const Tensor none = zeros({g.size(0), tokens, g.size(1), g.size(3)}, rows.dtype(), g.device());
-  const Tensor sums = scatter_add(none, 1, index.transpose(1, 2).unsqueeze(-1).expand(rows.shape()), rows);
+  const Tensor sums = scatter_add_elements(none, 1, index.transpose(1, 2).unsqueeze(-1).expand(rows.shape()), rows);
   return sums.to(g.dtype()).transpose(1, 2);
 }
 

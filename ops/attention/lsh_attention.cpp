@@ -9,19 +9,18 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/lsh_rounds.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/softmax.h>
@@ -55,18 +54,12 @@ std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::Ls
     HeadGroup group{first, std::min(each, heads - first), {}, {}};
     const auto part = [&](const Tensor& x) { return x.defined() ? group.of(x).contiguous() : x; };
     for (const detail::LshRound& round : rounds) {
-      group.rounds.push_back({part(round.order), part(round.ranges), part(round.codes)});
+      group.rounds.push_back({part(round.order), part(round.inverse), part(round.ranges), part(round.codes)});
       if (options.dropout > 0) group.dropout_rngs.push_back(options.generator->next());
     }
     groups.push_back(std::move(group));
   }
   return groups;
-}
-
-/// The place of each token among the sorted ones, int64 [B, H, N].
-Tensor inverse_of(const Tensor& order) {
-  const Tensor places = Recording::constant(arange(order.size(2)), order.device()).expand(order.shape());
-  return scatter(order, 2, order, places);
 }
 
 AttentionParams params_of(const AttentionParams& params, const HeadGroup& group, size_t round) {
@@ -106,9 +99,9 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
   Tensor denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
   for (size_t r = 0; r < rounds.size(); ++r) {
     if (r > 0) {  // from the order of the round before
-      const Tensor index = gather(inverse_of(rounds[r - 1].order), 2, rounds[r].order);
+      const Tensor index = detail::gather_elements(rounds[r - 1].inverse, 2, rounds[r].order);
       o = detail::tokens_at(o, index);
-      denominator = gather(denominator, 2, index);
+      denominator = detail::gather_elements(denominator, 2, index);
     }
     const auto sorted = [&](const Tensor& x) { return detail::tokens_at(x, rounds[r].order); };
     const Tensor sorted_q = sorted(q), sorted_k = sorted(k), sorted_v = sorted(v);
@@ -116,8 +109,8 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
     backend(o).attention(detail::view(o), detail::view(denominator), detail::view(sorted_q), detail::view(sorted_k),
                          detail::view(sorted_v), of_round.mask, params_of(params, group, r));
   }
-  const Tensor inverse = inverse_of(rounds.back().order);
-  return {detail::tokens_at(o, inverse), gather(denominator, 2, inverse)};
+  const Tensor& inverse = rounds.back().inverse;
+  return {detail::tokens_at(o, inverse), detail::gather_elements(denominator, 2, inverse)};
 }
 
 /// Adds to the gradients of a group's q, k and v, [B, h, N, 3·D] beside each other, those of one round. `inputs` are
@@ -125,7 +118,7 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
 void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Tensor& denominator,
                    const HeadGroup& group, size_t r, const AttentionParams& params) {
   const detail::LshRound& round = group.rounds[r];
-  const Tensor denominators = gather(denominator, 2, round.order);
+  const Tensor denominators = detail::gather_elements(denominator, 2, round.order);
   const Tensor of_round = detail::empty_heads(gradients.shape(), gradients.dtype(), gradients.device());
   {
     std::vector<Tensor> sorted;
@@ -140,7 +133,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
                                          detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]),
                                          mask.mask, apart);
   }
-  const Tensor unsorted = detail::tokens_at(of_round, inverse_of(round.order));
+  const Tensor unsorted = detail::tokens_at(of_round, round.inverse);
   if (r == 0) {
     gradients.copy_(unsorted);
   } else {
@@ -185,14 +178,13 @@ double inverse_root(int64_t width) { return width > 0 ? 1 / std::sqrt(static_cas
 /// lsh_keys, fused.
 Tensor fused_keys(const Tensor& q) { return rms_norm(q, {}, 1e-6) * inverse_root(q.size(-1)); }
 
-/// LshAttentionOptions::released.
+/// LshAttentionOptions::released, for v of any width.
 Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const std::vector<detail::LshRound>& rounds, const LshAttentionOptions& options) {
-  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
+  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2);
   const auto count = static_cast<int64_t>(rounds.size()), chunks = count * tokens / options.chunk;
   std::vector<Tensor> orders, inverses;
-  for (const detail::LshRound& round : rounds)
-    orders.push_back(round.order), inverses.push_back(inverse_of(round.order));
+  for (const detail::LshRound& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
   const Tensor order = concat(orders, 2);
   const auto cut = [&](const Tensor& x) {
     return detail::tokens_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});
@@ -213,11 +205,11 @@ Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const auto unsorted = [&](const Tensor& x) {  // [B, H, R, N, ·]
     const Tensor of_rounds = x.reshape({batch, heads, count, tokens, x.size(-1)});
     const Tensor index = stack(inverses, 2).unsqueeze(-1).expand(of_rounds.shape());
-    return gather(of_rounds, 3, index);
+    return detail::gather_elements(of_rounds, 3, index);
   };
   const Tensor o = unsorted(matmul(softmax(masked), with_chunk_before(cut(v))));
   const Tensor log_sums = unsorted(logsumexp(masked, {-1}, true));
-  return sum(o * softmax(log_sums, 2), {2}).reshape({batch, heads, tokens, width});
+  return detail::without_padding(sum(o * softmax(log_sums, 2), {2}), options.padding_mask);
 }
 
 void check_chunk(int64_t chunk) {
@@ -235,9 +227,6 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
     throw DTypeError(fmt::format("buckets is {}; it must be int64", name_of(buckets.dtype())));
   }
   check_chunk(options.chunk);
-  if (buckets.numel() > 0 && min(buckets).item<int64_t>() < 0) {
-    throw ValueError(fmt::format("buckets has {}; a bucket is a number from 0", min(buckets).item<int64_t>()));
-  }
   detail::check_dropout(options.dropout, options.generator);
   detail::check_padding_mask(options.padding_mask, q, "q");
   if (!options.released) return;
@@ -312,7 +301,9 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   const Tensor queries = detail::without_padding(q, options.padding_mask);
   const Tensor values = detail::without_padding(v, options.padding_mask);
   const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
-  if (options.released) return released_attention(queries, lsh_keys(queries), values, rounds, options);
+  if (options.released && q.numel() > 0) {
+    return released_attention(queries, lsh_keys(queries), values, rounds, options);
+  }
   return attend_in_rounds(queries, fused_keys(queries), values, head_groups(queries, rounds, options), params);
 }
 
@@ -321,23 +312,26 @@ Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAt
   const Call call("lsh_attention_weights", where);
   check_arguments(q, buckets, options);
   const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2);
+  const double scale = detail::attention_scale(options.scale, q.size(3));
+  const Tensor queries = detail::in_computed(detail::without_padding(q, options.padding_mask));
+  const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
+  const Tensor self = eye(tokens, tokens, queries.dtype()).to(q.device());
+  if (options.released && q.numel() > 0) {  // of values that are unit vectors
+    return released_attention(queries, lsh_keys(queries), self.expand({batch, heads, tokens, tokens}), rounds,
+                              options);
+  }
   const auto matrix = static_cast<size_t>(tokens * tokens);
   std::vector<bool> unseen(static_cast<size_t>(batch * heads) * matrix, true);
-  if (q.numel() > 0) {
-    for (const detail::LshRound& round : detail::lsh_rounds(buckets, options)) {
-      const std::vector<int64_t> order = round.order.to_vector<int64_t>(), ranges = round.ranges.to_vector<int64_t>();
-      for (size_t i = 0; i < order.size(); ++i) {
-        const size_t head = i / static_cast<size_t>(tokens), first = head * static_cast<size_t>(tokens);
-        for (auto j = static_cast<size_t>(ranges[2 * i]); j < static_cast<size_t>(ranges[2 * i + 1]); ++j) {
-          unseen[head * matrix + static_cast<size_t>(order[i] * tokens + order[first + j])] = false;
-        }
+  for (const detail::LshRound& round : rounds) {
+    const std::vector<int64_t> order = round.order.to_vector<int64_t>(), ranges = round.ranges.to_vector<int64_t>();
+    for (size_t i = 0; i < order.size(); ++i) {
+      const size_t head = i / static_cast<size_t>(tokens), first = head * static_cast<size_t>(tokens);
+      for (auto j = static_cast<size_t>(ranges[2 * i]); j < static_cast<size_t>(ranges[2 * i + 1]); ++j) {
+        unseen[head * matrix + static_cast<size_t>(order[i] * tokens + order[first + j])] = false;
       }
     }
   }
-  const Tensor queries = detail::in_computed(q);
-  const Tensor scores =
-      matmul(queries, transpose(lsh_keys(queries))) * detail::attention_scale(options.scale, q.size(3));
-  const Tensor self = eye(tokens, tokens, DType::float32).to(q.device());
+  const Tensor scores = matmul(queries, transpose(lsh_keys(queries))) * scale;
   return detail::masked_softmax(masked_fill(scores, gt(self, 0), kSelfScore),
                                 tensor(unseen, {batch, heads, tokens, tokens}).to(q.device()));
 }

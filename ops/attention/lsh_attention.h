@@ -32,7 +32,7 @@ struct LshAttentionOptions {
   bool released = false;
 };
 
-/// The number of buckets for N tokens in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
+/// The number of buckets for N tokens, padding too, in chunks of m: the largest even number up to max(2, ⌈N/m⌉).
 ///
 /// Throws: ValueError for a chunk below 1.
 int64_t lsh_bucket_count(int64_t tokens, int64_t chunk, Where where = {});
@@ -69,18 +69,18 @@ Tensor lsh_keys(const Tensor& x, Where where = {});
 /// subtracted from the scores. A token that is padding is seen by none, and its row is 0.
 ///
 /// Shapes: q and v [B, H, N, D], `buckets` [B, H, R, N] as lsh_buckets gives them → [B, H, N, D].
-/// Dtypes: one floating dtype for q and v; `buckets` is int64.
+/// Dtypes: one floating dtype for q and v; `buckets` is int64, of any numbers below 2⁶³ − 1, in the order of which
+/// tokens are sorted.
 /// Gradient: once (fused); none through the buckets.
-/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)). Buckets are sorted on the host, which a
-/// Recording on a GPU refuses.
-/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a negative bucket, a scale or dropout
-/// out of range, and with `released` a dropout or a chunk that does not divide N.
+/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)).
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a scale or dropout out of range, and
+/// with `released` a dropout or a chunk that does not divide N.
 /// Source: Kitaev et al. 2020, section 2, eqs. 2–6.
 Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, const LshAttentionOptions& options = {},
                      Where where = {});
 
 /// The matrix of the weights with which lsh_attention sums the values. Rows sum to 1, or to 0 for padding. For
-/// inspection: `dropout` and `released` are ignored.
+/// inspection: `dropout` is ignored.
 ///
 /// Shapes: q [B, H, N, D], `buckets` [B, H, R, N] → [B, H, N, N].
 /// Dtypes: one floating dtype; float32 for bfloat16.

@@ -72,7 +72,7 @@ Tensor attention_scores(const Tensor& q, const Tensor& k, std::optional<double> 
 /// Throws: ValueError for a scale that is not finite.
 Tensor softmax_weights(const Tensor& q, const Tensor& k, std::optional<double> scale, const Tensor& unseen);
 
-/// Rows `index` of the tokens of x, in memory [B, M, H, D].
+/// Rows `index` of the tokens of x, in memory [B, M, H, D]. The index is not checked, nor is that of `sums_at`.
 ///
 /// Shapes: x [B, H, N, D], index [B or 1, H or 1, M] → [B, H, M, D].
 /// Dtypes: index is int64.

@@ -5,7 +5,7 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-// Ops without their checks, for indices that a kernel made or that have been checked: int64 and contiguous.
+// Ops without their checks, for indices that a kernel made or that have been checked: int64.
 
 /// index_select.
 Tensor select_slices(const Tensor& x, int dim, const Tensor& index);

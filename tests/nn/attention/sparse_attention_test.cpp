@@ -165,6 +165,27 @@ TEST_CASE("reformer draws rotations in each step of training, and the same ones 
   CHECK(same_bits((*other.attention)(x), evaluated));
 }
 
+TEST_CASE("reformer in the released form hashes to a power of two of buckets") {
+  Generator rng(12);
+  const AttentionModel model(rng, {.mechanism = "reformer",
+                                   .width = 8,
+                                   .heads = 2,
+                                   .options = nn::ReformerConfig{.hashes = 2, .chunk = 8, .released = true}});
+  const std::map<std::string, Tensor> state = model.state();
+  const auto map = [&](const Tensor& x, const std::string& name) {
+    return linear(x, state.at("attention." + name + ".weight"), state.at("attention." + name + ".bias"));
+  };
+  const auto heads = [&](const Tensor& x) { return x.reshape({2, 48, 2, 4}).transpose(1, 2); };
+  const Tensor x = tokens(48), q = heads(map(x, "qk"));
+  Generator draws(static_cast<uint64_t>(state.at("attention.seed").item<int64_t>()));
+  const Tensor buckets = lsh_buckets(q, lsh_rotations(2, 4, 2, 8, draws, DType::float64));  // 2·48/8 is 12
+  const LshAttentionOptions options{.chunk = 8, .released = true};
+  const Tensor o = lsh_attention(q, heads(map(x, "v")), buckets, options);
+  const Tensor expected = map(o.transpose(1, 2).reshape({2, 48, 8}), "out");
+  CHECK(largest_difference((*model.attention)(x), expected) < 1e-12);
+  CHECK(same_bits(model.attention->maps(x)[0].weights, lsh_attention_weights(q, buckets, options)));
+}
+
 TEST_CASE("longformer, bigbird, poolingformer and reformer: what cannot be is refused") {
   Generator rng(11);
   const auto refused = [&](const nn::AttentionConfig& config, const char* because) {

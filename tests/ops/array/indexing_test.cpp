@@ -277,6 +277,7 @@ TEST_CASE("sort and topk") {
 
   CHECK(values(topk(x, 2).values) == Doubles{3, 2, 5, 1});
   CHECK(integers(topk(x, 1, 0, false).indices) == Integers{1, 0, 1});
+  CHECK(integers(topk(x.to(DType::int32), 1, 0).values) == Integers{3, 5, 2});
   CHECK(topk(x, 0).values.shape() == Shape{2, 0});
   const ValuesAndIndices only = topk(scalar(4), 1);
   CHECK((only.values.rank() == 0 && only.values.item<float>() == 4));
@@ -285,18 +286,19 @@ TEST_CASE("sort and topk") {
   CHECK_THROWS_WITH_AS(topk(x, 4), doctest::Contains("topk: k is 4; dim -1 of x[2, 3] has 3 elements"), ValueError);
 }
 
-TEST_CASE("sort is stable on long rows") {
+TEST_CASE("sort is stable on long rows, of integers close together and far apart") {
   Generator generator(6);
-  const Tensor x = randint(0, 10, {20000}, generator);
-  for (const bool descending : {false, true}) {
-    const Integers order = integers(sort(x, 0, descending).indices);
-    const Integers v = integers(x);
-    int64_t wrong = 0;
-    for (size_t i = 1; i < order.size(); ++i) {
-      const int64_t a = v[static_cast<size_t>(order[i - 1])], b = v[static_cast<size_t>(order[i])];
-      wrong += a == b ? order[i - 1] > order[i] : (a > b) != descending;
+  const Tensor close = randint(-5, 5, {20000}, generator);
+  for (const Tensor& x : {close, close * 1'000'000}) {
+    for (const bool descending : {false, true}) {
+      const Integers order = integers(sort(x, 0, descending).indices), v = integers(x);
+      int64_t wrong = 0;
+      for (size_t i = 1; i < order.size(); ++i) {
+        const int64_t a = v[static_cast<size_t>(order[i - 1])], b = v[static_cast<size_t>(order[i])];
+        wrong += a == b ? order[i - 1] > order[i] : (a > b) != descending;
+      }
+      CHECK(wrong == 0);
     }
-    CHECK(wrong == 0);
   }
 }
 
