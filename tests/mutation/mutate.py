@@ -25,7 +25,8 @@ FILES = ["core/**/*.cpp", "core/**/*.h", "ops/**/*.cpp", "ops/**/*.h", "nn/**/*.
          "examples/support/run/training*.cpp"]
 NOT = {"ops/cpu/dispatch.cpp"}  # depends on the machine: .ci/run tries it on other machines
 DEPENDANTS = 5  # of a header: with more it would take too long
-LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_test.cpp",
+LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_failure_test.cpp",
+        "tests/nn/allocation_test.cpp",
         "tests/ops/fastmax/fastmax_forms_test.cpp"}
 PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # in tests that run them
 ISA = "baseline"  # the kernels that mutants are made of, which every machine can run
