@@ -166,6 +166,7 @@ class BytePairTokenizer::Reader {
 
   void read_merges() {
     const std::string text = detail::read_file(merges_path_);
+    if (text.empty()) fail(merges_path_, 1, "the file is empty");  // without merges it has its version
     std::unordered_map<uint64_t, int64_t> lines;
     int64_t line = 0;
     for (std::string_view rest = text; !rest.empty();) {

@@ -66,7 +66,10 @@ std::string disagreement(const OpCase& on_cpu, const OpCase& on_gpu, DType dtype
     if (actual[r].device() != Device::cuda) return what + " is not on the GPU";
     if (!(actual[r].shape() == expected[r].shape())) return what + " has shape " + to_string(actual[r].shape());
     // A gradient that is 0, such as of a logit's bias, is what rounding leaves of larger terms: nothing to compare.
-    if (r > 0 && norm_of(exact[r]) < 1e-10) continue;
+    if (r > 0 && norm_of(exact[r]) < 1e-10) {
+      if (!std::isfinite(norm_of(actual[r]))) return what + " is 0, and not finite there";
+      continue;
+    }
     const double error = difference(actual[r], expected[r]);
     if (!(error <= allowed)) return what + " is off by " + std::to_string(error / allowed) + " times what is allowed";
   }

@@ -13,8 +13,8 @@ using Bytes = std::span<const uint8_t>;
 /// (linnet::Error, and those of command lines); any other exception is a finding.
 void run(Bytes input);
 
-/// The bytes of memory that reading may take beside its share in proportion to the input. They are fewer than the 16
-/// MiB that users are promised, so that small inputs show what large ones would do.
+/// The bytes of memory that reading may take beside its share in proportion to the input. For most targets they are
+/// fewer than the 16 MiB that users are promised, so that small inputs show what large ones would do.
 extern const int64_t memory_allowance;
 
 /// The memory that the process has allocated since the construction.

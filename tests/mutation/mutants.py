@@ -52,6 +52,9 @@ MESSAGES = {"format", "alignas", "sizeof", "Call", "refuse_device"}
 WITHOUT_EFFECT = {"reserve", "yield", "sched_yield", "_mm_pause"}  # calls that change nothing but speed
 # Last words of arguments that differ in type from those without.
 DISTINCT = {"where", "device", "dtype", "shape", "strides", "options", "keep", "true", "false"}
+FLOATING = {"double", "float", "T", "Tensor"}  # results of functions that may become NaN
+QUALIFIERS = {"const", "noexcept", "override", "final"}  # between a function's parameters and its body
+BLOCKS = {"if", "for", "while", "switch", "catch", "else", "do", "try", "constexpr"}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -144,6 +147,8 @@ class File:
                 self.add("constant", i, i + 1, WORDS[text])
             elif text[0].isdigit() and self.at(i - 1) not in ("<", "<=", ">", ">="):  # whose mutants do the same
                 self.number(i)
+            elif text == "return" and self.result_type(i) in FLOATING:
+                self.nan(i)
             elif text == "(":
                 if self.at(i - 1) == "if" and i - 1 not in self.fixed:
                     self.condition(i)
@@ -159,6 +164,33 @@ class File:
         elif re.fullmatch(r"[\d.']+(e[-+]?\d+)?F?", text):
             value = float(text.rstrip("F").replace("'", ""))
             self.add("constant", i, i + 1, f"({text} * 1.01)" if value else text.replace("0.0", "1.0"))
+
+    def result_type(self, i: int) -> str:
+        """The last word of the type of the function around a token; empty where none is written."""
+        while i > 0:
+            i -= 1
+            if self.at(i) in CLOSE:
+                i = self.partner.get(i, i)
+            elif self.at(i) == "{":
+                head = i - 1
+                while self.at(head) in QUALIFIERS:
+                    head -= 1
+                if self.at(head - 1) == "->":
+                    return self.at(head)
+                name = self.partner.get(head, head) - 1 if self.at(head) == ")" else head
+                if self.at(name) in BLOCKS:
+                    continue
+                while self.at(name - 1) == "::":
+                    name -= 2
+                return self.at(name - 1)
+        return ""
+
+    def nan(self, i: int) -> None:
+        end = i + 1
+        while end < len(self.tokens) and self.at(end) != ";":
+            end = self.partner.get(end, end) + 1 if self.at(end) in OPEN else end + 1
+        if i + 1 < end < len(self.tokens) and self.at(i + 1) != "{":
+            self.add("NaN", i + 1, end, f'({self.source(i + 1, end)}) * __builtin_nan("")')
 
     def drop_term(self, i: int) -> None:
         end = i + 1

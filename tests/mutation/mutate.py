@@ -4,6 +4,7 @@ import argparse
 import fnmatch
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -24,7 +25,8 @@ FILES = ["core/**/*.cpp", "core/**/*.h", "ops/**/*.cpp", "ops/**/*.h", "nn/**/*.
          "examples/support/run/training*.cpp"]
 NOT = {"ops/cpu/dispatch.cpp"}  # depends on the machine: .ci/run tries it on other machines
 DEPENDANTS = 5  # of a header: with more it would take too long
-LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_test.cpp",
+LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_failure_test.cpp",
+        "tests/nn/allocation_test.cpp",
         "tests/ops/fastmax/fastmax_forms_test.cpp"}
 PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # in tests that run them
 ISA = "baseline"  # the kernels that mutants are made of, which every machine can run
@@ -131,6 +133,7 @@ class Tests:
         self.seconds: dict[str, float] = {}  # of the last run that passed
         self.passes: dict[str, bool] = {}  # without a mutant
         self.lock = threading.Lock()
+        self.end = math.inf  # in time.monotonic(): no test begins after it
 
     def order_for(self, path: str, thorough: bool) -> list[str]:
         """First those named like the changed file, then those of its room, then the others, each from the quickest."""
@@ -156,7 +159,7 @@ class Tests:
 
 
 class Outcome(typing.NamedTuple):
-    what: str  # caught, survived, or why it is not counted: did not compile, no difference
+    what: str  # caught, survived, or why it is not counted: did not compile, no difference, not finished
     by: str = ""
 
 
@@ -250,6 +253,8 @@ class Worker:
         for file in files:
             if not self.tests.passes.get(file, True):
                 continue
+            if time.monotonic() > self.tests.end:
+                return Outcome("not finished")
             if file in self.tests.of_programs and programs:
                 for program in self.build.programs:
                     self.build.link(program, self.folder / "bin", replaced)
@@ -289,6 +294,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/mutate.sh", description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="mutants to judge (40)")
     parser.add_argument("--seed", type=int, default=1, help="which (1)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after these no mutant and no test begins, and "
+                        "the share is that of the mutants judged so far (no limit)")
     parser.add_argument("--files", default="*", metavar="GLOB", help="of these files alone, such as 'ops/cpu/*'")
     parser.add_argument("--mutants", nargs="+", metavar="ID", help="these alone, whether or not they are explained")
     parser.add_argument("--thorough", action="store_true", help="try each mutant with all tests; otherwise not with "
@@ -322,6 +329,7 @@ def main() -> int:
 def judge(build: Build, order: list[Mutant], arguments: argparse.Namespace) -> int:
     begin = time.monotonic()
     tests = Tests(build)
+    tests.end = begin + 60 * arguments.minutes
     counts: dict[str, int] = {}
     changed = threading.Condition()
     waiting = list(reversed(order))
@@ -331,14 +339,14 @@ def judge(build: Build, order: list[Mutant], arguments: argparse.Namespace) -> i
         """The next mutant, once it is sure that it is needed: one in work may prove not to count."""
         nonlocal in_work
         with changed:
-            while waiting:
+            while waiting and time.monotonic() < tests.end:
                 judged = counts.get("caught", 0) + counts.get("survived", 0)
                 if judged + in_work < arguments.count or arguments.mutants:
                     in_work += 1
                     return waiting.pop()
                 if judged >= arguments.count:
                     break
-                changed.wait()
+                changed.wait(timeout=1)
             return None
 
     def work(number: int) -> None:

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <linnet/core/autograd/tape.h>
 
+#include "tests/support/max_or_nan.h"
 #include "tests/support/op_case.h"
 #include "tests/support/values.h"
 
@@ -31,9 +32,12 @@ double error_of(std::span<const Tensor> single, std::span<const Tensor> exact, d
     const std::vector<double> a = single[t].to_vector<double>(), b = exact[t].to_vector<double>();
     REQUIRE(a.size() == b.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      if (!std::isfinite(b[i])) continue;
+      if (!std::isfinite(b[i])) {
+        CHECK((a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))));
+        continue;
+      }
       largest = std::max(largest, std::abs(b[i]));
-      difference = std::max(difference, std::abs(a[i] - b[i]));
+      difference = max_or_nan(difference, std::abs(a[i] - b[i]));
     }
   }
   constexpr double kEps = std::numeric_limits<float>::epsilon();

@@ -1,6 +1,5 @@
 #include "tests/support/allocation_count.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -23,8 +22,8 @@ constinit std::atomic<int64_t> small_calls{0}, large_calls{0}, mmap_calls{0};
 constexpr int64_t kNeverFails = -1;
 constinit thread_local int64_t requests_before_failure = kNeverFails;
 
-constinit thread_local bool tracks_live_bytes = false;
-constinit thread_local int64_t live_bytes = 0, peak_bytes = 0;
+constinit std::atomic<bool> tracks_live_bytes{false};
+constinit std::atomic<int64_t> live_bytes{0}, peak_bytes{0}, live_blocks{0};
 
 }  // namespace
 
@@ -33,12 +32,13 @@ AllocationFailure::~AllocationFailure() { requests_before_failure = kNeverFails;
 bool AllocationFailure::happened() const { return requests_before_failure == kNeverFails; }
 
 MemoryUse::MemoryUse() {
-  live_bytes = peak_bytes = 0;
+  live_bytes = peak_bytes = live_blocks = 0;
   tracks_live_bytes = true;
 }
 MemoryUse::~MemoryUse() { tracks_live_bytes = false; }
 int64_t MemoryUse::live() const { return live_bytes; }
 int64_t MemoryUse::peak() const { return peak_bytes; }
+int64_t MemoryUse::blocks() const { return live_blocks; }
 
 AllocationCount::AllocationCount(int64_t large_from) {
   large_size = static_cast<size_t>(large_from);
@@ -90,15 +90,20 @@ bool count_allocation(size_t bytes, const void* caller) {
 void* add_to_live(void* memory) {
   using namespace linnet::test;
   if (!tracks_live_bytes || memory == nullptr) return memory;
-  live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
-  peak_bytes = std::max(peak_bytes, live_bytes);
+  const auto bytes = static_cast<int64_t>(malloc_usable_size(memory));
+  const int64_t live = live_bytes += bytes;
+  ++live_blocks;
+  for (int64_t peak = peak_bytes; peak < live && !peak_bytes.compare_exchange_weak(peak, live);) {
+  }
   return memory;
 }
 
 /// Subtracts an allocation that is about to be freed from the live bytes.
 void subtract_from_live(void* memory) {
   using namespace linnet::test;
-  if (tracks_live_bytes && memory != nullptr) live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  if (!tracks_live_bytes || memory == nullptr) return;
+  live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  --live_blocks;
 }
 
 /// The result of malloc when memory has run out: null, with errno ENOMEM.

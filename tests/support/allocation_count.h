@@ -32,7 +32,7 @@ class AllocationFailure {
   bool happened() const;  ///< whether there were more than n allocations
 };
 
-/// Counts the memory that this thread allocates and frees during its lifetime. At most one may exist at a time.
+/// Counts the memory that all threads allocate and free during its lifetime. At most one may exist at a time.
 class MemoryUse {
  public:
   MemoryUse();
@@ -42,6 +42,9 @@ class MemoryUse {
 
   int64_t live() const;  ///< bytes allocated since the construction and not freed
   int64_t peak() const;  ///< the highest live() so far
+  /// Allocations since the construction minus those freed. Bytes may differ by what malloc adds to a request; these
+  /// do not.
+  int64_t blocks() const;
 };
 
 /// Whether this build counts allocations. If not, it prints a line with the reason and what was not tested.

@@ -16,18 +16,23 @@
 namespace linnet::test {
 
 /// Calls `work` until it completes. In call n, its allocation n fails. After each call, `check` gets whether an error
-/// was thrown. Returns the number of calls.
+/// was thrown, and brings things back to where they were; then no allocation is left that was not there before.
+/// Returns the number of calls. (A call in which nothing fails comes first, after which what is kept for good is
+/// there.)
 inline int64_t fail_each_request(const std::function<void()>& work, const std::function<void(bool failed)>& check) {
+  work();
+  check(false);
+  const MemoryUse use;
   for (int64_t n = 0;; ++n) {
     CAPTURE(n);
     cpu_memory::release_cached();  // so that tensors allocate too
-    const int64_t live = memory_stats().live, nodes = live_tape_nodes();
+    const int64_t blocks = use.blocks(), live = memory_stats().live, nodes = live_tape_nodes();
     bool failed = false, happened = false;
     {
       const AllocationFailure failure(n);
       try {
         work();
-      } catch (const std::bad_alloc&) {
+      } catch (const std::bad_alloc&) {  // of the standard library's objects; tensors throw MemoryError
         failed = true;
       } catch (const Error& error) {
         failed = true;
@@ -40,6 +45,8 @@ inline int64_t fail_each_request(const std::function<void()>& work, const std::f
     check(failed);
     REQUIRE(memory_stats().live == live);
     REQUIRE(live_tape_nodes() == nodes);
+    cpu_memory::release_cached();
+    REQUIRE(use.blocks() == blocks);
     if (!happened) {
       CHECK_FALSE(failed);
       return n + 1;

@@ -8,6 +8,7 @@
 #include "support/settings/program.h"
 #include "tests/examples/lra/surroundings.h"
 #include "tests/nn/data/idx_file.h"
+#include "tests/support/cut_file.h"
 #include "tests/support/files.h"
 #include "tests/support/quiet.h"
 #include "tests/support/real_data.h"
@@ -15,6 +16,7 @@
 using namespace linnet;
 using namespace linnet::examples;
 using linnet::examples::test::Surroundings;
+using linnet::test::cut_everywhere;
 using linnet::test::gzipped;
 using linnet::test::idx_bytes;
 using linnet::test::Quiet;
@@ -114,6 +116,22 @@ TEST_CASE("image: CIFAR-10 in grey, nine tenths to train and the rest for dev") 
   CHECK(hidden.inputs.to_vector<int64_t>()[1] == 0);
   CHECK(hidden.others[0].to_vector<int64_t>()[0] == 1);
   CHECK(hidden.others[0].to_vector<int64_t>()[1] == 0);
+}
+
+TEST_CASE("image: a file of CIFAR-10 cut off at any byte is refused, or has fewer images where one ends") {
+  const TemporaryFolder folder;
+  const fs::path cifar = folder / "cifar-10-batches-bin";
+  write_cifar(cifar);
+  for (int i = 1; i < 5; ++i) write_bytes(cifar / ("data_batch_" + std::to_string(i) + ".bin"), record(i, 0, 0, 0));
+  cut_everywhere(
+      cifar / "data_batch_5.bin",
+      [&] {
+        const SequenceData data = load_cifar(images_in(folder.path()));
+        return data.train.size() + data.dev.size();
+      },
+      [](const std::string& part, const std::optional<int64_t>& images) {
+        CHECK(images == (part.size() == 3073 ? std::optional<int64_t>(5) : std::nullopt));
+      });
 }
 
 TEST_CASE("image: damaged files of CIFAR-10 are refused by name, with the byte") {

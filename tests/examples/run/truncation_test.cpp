@@ -6,8 +6,10 @@
 
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
+#include "support/run/results.h"
 #include "support/run/run_folder.h"
 #include "tests/support/allocation_failure.h"
+#include "tests/support/cut_file.h"
 #include "tests/support/files.h"
 #include "tests/support/threads.h"
 
@@ -147,6 +149,17 @@ TEST_CASE("truncation: a config.json cut off at any byte is refused") {
   }
   write_bytes(folder / "config.json", bytes);
   CHECK(read_config(folder.path()).preset == "nanogpt-cpu");
+}
+
+TEST_CASE("truncation: a results.json cut off at any byte is refused") {
+  const TemporaryFolder folder;
+  write_results(folder.path(),
+                {.step = 3, .loss = 1.5, .accuracy = 0.5, .measures = {{"AUC", 0.75}}, .processes = 2});
+  linnet::test::cut_everywhere(
+      folder / "results.json", [&] { return read_results(folder.path())->step; },
+      [](const std::string& part, const auto& step) {
+        CHECK(step.has_value() == part.ends_with("\n}"));  // what follows is a new line
+      });
 }
 
 TEST_CASE("truncation: metrics and losses cut off at any byte keep their whole lines") {

@@ -10,11 +10,13 @@
 #include <zlib.h>
 
 #include "support/settings/program.h"
+#include "tests/support/cut_file.h"
 #include "tests/support/files.h"
 #include "tests/support/quiet.h"
 
 using namespace linnet;
 using namespace linnet::examples;
+using linnet::test::cut_everywhere;
 using linnet::test::Quiet;
 using linnet::test::TemporaryFolder;
 using linnet::test::write_bytes;
@@ -79,6 +81,27 @@ TEST_CASE("jsonl: an object a line, with fields of any name") {
         "x|1 2\n");
   CHECK(read("a.jsonl", "{\"text\": \"\", \"label\": \"x\"}\n").lines == "x|\n");
   CHECK(read("a.dat", "{\"text\": \"one\", \"label\": \"x\"}\n", {.format = "jsonl"}).lines == "x|one\n");
+}
+
+TEST_CASE("jsonl: a packed file cut off at any byte is refused, and a plain one loses the line that it cuts") {
+  const TemporaryFolder folder;
+  const std::string lines = "{\"text\": \"one or two\", \"label\": \"x\"}\n{\"text\": \"three\", \"label\": \"y\"}\n";
+  const auto read_strictly = [&](const fs::path& path) {
+    MalformedLines malformed(true);
+    return lines_of(read_text_file(path, {}, malformed));
+  };
+  write_bytes(folder / "a.jsonl.gz", packed(lines));
+  cut_everywhere(
+      folder / "a.jsonl.gz", [&] { return read_strictly(folder / "a.jsonl.gz"); },
+      [](const std::string&, const auto& texts) { CHECK_FALSE(texts.has_value()); });
+  write_bytes(folder / "a.jsonl", lines);
+  cut_everywhere(
+      folder / "a.jsonl", [&] { return read_strictly(folder / "a.jsonl"); },
+      [&](const std::string& part, const auto& texts) {
+        const bool is_whole = part.ends_with('}') || part.ends_with('\n');
+        CHECK(texts.has_value() == is_whole);
+        if (texts) CHECK(*texts == (part.size() + 1 < lines.size() ? "x|one or two\n" : "x|one or two\ny|three\n"));
+      });
 }
 
 TEST_CASE("jsonl: packed by gzip, and damaged") {

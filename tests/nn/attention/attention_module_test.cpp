@@ -11,21 +11,15 @@
 #include <linnet/linnet.h>
 
 #include "tests/nn/attention/attention_model.h"
+#include "tests/support/near.h"
 #include "tests/support/same_bits.h"
 
 using namespace linnet;
 using test::AttentionModel;
+using test::largest_difference;
 using test::same_bits;
 
 namespace {
-
-double largest_difference(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
-  REQUIRE(x.size() == y.size());
-  double largest = 0;
-  for (size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
-  return largest;
-}
 
 /// Each option of Fastformer, and some together.
 std::vector<nn::AttentionConfig> fastformer_configs() {

@@ -7,6 +7,7 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/data/idx_file.h"
 #include "tests/nn/data/png_file.h"
 #include "tests/support/allocation_failure.h"
 #include "tests/support/files.h"
@@ -120,6 +121,30 @@ TEST_CASE("memory: a CSV file that could not be read for want of memory is read 
     for (const std::string& text : table.texts("note")) numbers.push_back(static_cast<double>(text.size()));
     return numbers;
   });
+}
+
+TEST_CASE("memory: text, a tokenizer and an IDX file that could not be read for want of memory are read afterwards") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const TemporaryFolder folder;
+  write_bytes(folder / "text", "to be or not to be, \u00e9\r\n");
+  const auto numbers_of = [](std::span<const int64_t> ids) { return Numbers(ids.begin(), ids.end()); };
+  fail_each_request_of([&] {
+    const auto text = nn::CharText::read(folder / "text", {.normalise_newlines = true});
+    return numbers_of(text.train());
+  });
+  nn::BytePairTokenizer::train("to be or to be", {.vocab_size = 260}).save(folder.path());
+  fail_each_request_of([&] {
+    const auto tokenizer = nn::BytePairTokenizer::load(folder.path());
+    return numbers_of(tokenizer.encode("to be \u00e9"));
+  });
+  write_bytes(folder / "plain", idx_bytes({2, 3}, "abcdef"));
+  write_bytes(folder / "packed.gz", gzipped(idx_bytes({2, 3}, "abcdef")));
+  for (const char* name : {"plain", "packed.gz"}) {
+    fail_each_request_of([&] {
+      const nn::IdxArray array = nn::read_idx(folder / name);
+      return Numbers(array.bytes.begin(), array.bytes.end());
+    });
+  }
 }
 
 TEST_CASE("memory: an array that could not be read or written for want of memory is read or written afterwards") {

@@ -14,6 +14,7 @@
 #include <linnet/ops/matmul/matmul.h>
 
 #include "tests/ops/attention/attention_reference.h"
+#include "tests/support/max_or_nan.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
@@ -134,7 +135,7 @@ TEST_CASE("softmax_attention in float32: each weight is as exact as its score") 
       0;  // as a multiple of what rounding may do: of the scale's factor, the score, and the steps after it
   for (size_t i = 0; i < o.size(); ++i) {
     const double x = keys[2 * i + 1], exact = 1 / (1 + std::exp(-x));
-    worst = std::max(worst, std::abs(o[i] - exact) / (exact * (2 * std::abs(x) + 4) * 0x1p-24));
+    worst = max_or_nan(worst, std::abs(o[i] - exact) / (exact * (2 * std::abs(x) + 4) * 0x1p-24));
   }
   CHECK(worst < 1);
   const Tensor far = tensor({0.0f, -200.0f, 0.0f, -std::numeric_limits<float>::infinity()}).reshape({2, 1, 2, 1});
@@ -241,7 +242,7 @@ TEST_CASE("softmax_attention drops weights after normalisation, by the generator
     double error = 0;
     for (size_t i = 0; i < weights.size(); ++i) {
       const double factor = random_word(key, i) < keep_threshold(0.75) ? 1 / 0.75 : 0;
-      error = std::max(error, std::abs(dropped[i] - factor * weights[i]));
+      error = max_or_nan(error, std::abs(dropped[i] - factor * weights[i]));
     }
     CHECK(error < 1e-14);
     CHECK(same_bits(softmax_attention(in.q, in.k, in.v, {.dropout = 1, .generator = &generator}),

@@ -124,7 +124,7 @@ std::vector<int64_t> chosen_rows(const Tensor& weights) {
   const int64_t n = weights.size(0);
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < n; ++i) {
-    if (max(abs(weights.select(0, i) - 1 / static_cast<double>(n))).item<double>() > 1e-9) rows.push_back(i);
+    if (!(max(abs(weights.select(0, i) - 1 / static_cast<double>(n))).item<double>() <= 1e-9)) rows.push_back(i);
   }
   return rows;
 }
