@@ -9,6 +9,15 @@
 
 namespace linnet::nn {
 
+namespace {
+
+/// Whether bigbird_attention is softmax attention.
+bool is_dense(const BigBirdConfig& config, int64_t tokens) {
+  return (tokens + config.block - 1) / config.block <= 5 + 2 * config.random_blocks;
+}
+
+}  // namespace
+
 BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config), bigbird_(options_of<BigBirdConfig>(config)) {
   if (config.rotary) refuse("rotary positions");
@@ -58,8 +67,9 @@ Mechanism bigbird_mechanism() {
   };
   m.complexity = "N·b·(5 + r)·D";
   // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
-  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
     const auto options = options_of<BigBirdConfig>(size);
+    if (is_dense(options, size.tokens)) return quadratic_operations(size, kernels);
     const auto n = static_cast<double>(size.tokens), block = static_cast<double>(options.block);
     const double seen = std::min(n, static_cast<double>(5 + options.random_blocks) * block);
     const double pairs = n * seen + std::min(2 * block, n) * (n - seen);
