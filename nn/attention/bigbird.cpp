@@ -20,6 +20,7 @@ bool is_dense(const BigBirdConfig& config, int64_t tokens) {
 
 BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config), bigbird_(options_of<BigBirdConfig>(config)) {
+  if (config.causal) refuse("causal form");
   if (config.rotary) refuse("rotary positions");
   if (bigbird_.block < 1 || bigbird_.random_blocks < 0) {
     throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
@@ -56,8 +57,8 @@ std::vector<Setting> BigBirdAttention::settings() const {
 
 Mechanism bigbird_mechanism() {
   Mechanism m{.name = "bigbird", .paper = "Zaheer et al. 2020, section 2", .make = maker<BigBirdAttention>()};
-  m.causal = false;  // the first block sees all tokens, and others see the last one
-  m.step = false;
+  m.causal = m.step = false;
+  m.why_not_causal = "every block sees the last one, and the first sees all";
   m.options = BigBirdConfig{};
   constexpr int64_t kMost = 1 << 30;
   m.option_list = {

@@ -127,6 +127,10 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "need; choose one of softmax");
   refused("train_shakespeare", {"--attention", "linformer"},
           "--attention linformer has no causal form (each of its slots mixes all tokens), which texts need");
+  refused(
+      "train_shakespeare", {"--attention", "bigbird"},
+      "--attention bigbird has no causal form (every block sees the last one, and the first sees all), which texts "
+      "need; choose one of softmax");
   refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "50"},
           "--linformer-rank 50 does not apply to --attention linformer, whose rank is at most the 49 tokens of the "
           "model; use less");
