@@ -52,12 +52,16 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
   return runs;
 }
 
-/// Trains the runs. The samples of each mechanism's first run are printed at the end.
+/// Trains the runs, if no mechanism refuses the lengths of their common data. The samples of each mechanism's first
+/// run are printed at the end.
 std::vector<ComparedRuns> train_all(const std::vector<Settings>& runs, const CompareProgram& program,
                                     CommonData& data) {
   std::vector<ComparedRuns> compared;
   for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
+    if (compared.empty()) {
+      for (const Settings& each : runs) check_lengths(each, *task);
+    }
     data.name = task->data_name();
     data.of_test = task->test_data();
     TrainingResult result = train(*task, settings);

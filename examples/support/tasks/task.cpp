@@ -32,6 +32,10 @@ std::unique_ptr<Task> make_random_task(const Settings& settings) {
   }
 }
 
+void check_lengths(const Settings& settings, const Task& task) {
+  for (const int64_t length : task.lengths()) check_options(settings, length);
+}
+
 nn::Batch batch_at(nn::Loader& loader, int64_t index) {
   const int64_t epoch = index / loader.batches_per_epoch(), batch = index % loader.batches_per_epoch();
   if (loader.position().epoch != epoch || loader.position().batch != batch) loader.seek({epoch, batch});

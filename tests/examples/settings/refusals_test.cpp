@@ -187,6 +187,23 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("attention_maps", {"model", "--resume"}, "--resume does not apply to a model that is trained already");
 }
 
+TEST_CASE("a mechanism that refuses the lengths of the data: exit 2 before another one trains") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& tokens) {
+    CAPTURE(program);
+    const Arguments rank{"--attention", "softmax,linformer", "--linformer-rank", "50"};
+    const Ended ended = run_program(program, flags + rank);
+    check_says(ended, 2,
+               "--linformer-rank 50 does not apply to --attention linformer, whose rank is at most the " + tokens +
+                   " tokens of the model; use less");
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  refused("compare", shop.tiny_images("run") + Arguments{"--task", "mnist"}, "16");
+  const Arguments few{"--users", "100", "--test-users", "10", "--steps", "1", "--out", shop / "run"};
+  refused("recommend", few, "30");
+  refused("convert", few, "30");
+}
+
 TEST_CASE("sample refuses flags out of range") {
   const auto refused = [](const Arguments& flags, const std::string& part) {
     CAPTURE(part);
