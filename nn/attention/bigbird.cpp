@@ -66,6 +66,12 @@ Mechanism bigbird_mechanism() {
       integer_option("random_blocks", "random blocks that a block of bigbird sees (default: 1)",
                      &BigBirdConfig::random_blocks, 0, kMost),
   };
+  m.note = [](const AttentionConfig& config) -> std::string {
+    const auto bigbird = options_of<BigBirdConfig>(config);
+    if (config.max_tokens == 0 || !is_dense(bigbird, config.max_tokens)) return "";
+    return fmt::format("softmax attention, since {} tokens make fewer than {} blocks of {}", config.max_tokens,
+                       6 + 2 * bigbird.random_blocks, bigbird.block);
+  };
   m.complexity = "N·b·(5 + r)·D";
   // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {

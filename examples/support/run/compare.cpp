@@ -62,10 +62,14 @@ std::vector<ComparedRuns> train_all(const std::vector<Settings>& runs, const Com
     if (compared.empty()) {
       for (const Settings& each : runs) check_lengths(each, *task);
     }
+    const bool is_new = compared.empty() || compared.back().name != row_name(settings);
+    if (const std::string note = note_of(settings, *task); is_new && !note.empty()) {
+      fmt::print("{} here: {}\n", row_name(settings), note);
+    }
     data.name = task->data_name();
     data.of_test = task->test_data();
     TrainingResult result = train(*task, settings);
-    if (compared.empty() || compared.back().name != row_name(settings)) {
+    if (is_new) {
       compared.push_back({.name = row_name(settings), .results = {}, .more = {}});
       data.samples.push_back(task->sample(200));
     }

@@ -54,6 +54,9 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
              task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
              settings.out.string());
+  if (const std::string note = note_of(settings, *task); !note.empty()) {
+    fmt::print("{} here: {}\n", settings.attention, note);
+  }
   if (settings.resume && is_finished(settings, steps)) {
     fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
                settings.out.string(), steps);

@@ -65,6 +65,9 @@ std::unique_ptr<Task> make_random_labelled_text_task(const Settings& settings);
 
 /// Throws UsageError for options that the mechanism refuses at the lengths of the task.
 void check_lengths(const Settings& settings, const Task& task);
+/// What a reader of the run's results must know of its mechanism at the lengths of the task, such as that it is
+/// softmax attention there; empty where there is nothing to say.
+std::string note_of(const Settings& settings, const Task& task);
 
 /// The random streams of a run that draw batches; its Generator has other streams.
 enum class Stream : uint64_t { train = uint64_t{1} << 62, validate = uint64_t{2} << 62 };
