@@ -112,6 +112,8 @@ void validate_summaries(const Settings& s) {
   require(std::ranges::find(cross, summary.cross) != cross.end(),
           fmt::format("--cross {}: must be one of {}, which have cross-attention", summary.cross,
                       fmt::join(cross, ", ")));
+  check_options(settings_of(summary.decoder_attention, s), summary.target_tokens, "--decoder-attention");
+  check_options(settings_of(summary.cross, s), s.context, "--cross");
 }
 
 void add_article_flags(CLI::App& app, Settings& s) {
@@ -137,7 +139,7 @@ void add_article_flags(CLI::App& app, Settings& s) {
 void add_summary_flags(CLI::App& app, Settings& s) {
   app.add_option("--decoder-layers", s.summary.decoder_layers, "blocks of the decoder")->check(whole_number(1));
   app.add_option("--decoder-attention", s.summary.decoder_attention, "the mechanism of the decoder's self-attention")
-      ->check(CLI::IsMember(nn::causal_mechanisms()));
+      ->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--cross", s.summary.cross, "the mechanism of the decoder's attention to the article")
       ->check(CLI::IsMember(nn::cross_mechanisms()));
   app.add_option("--label-smoothing", s.summary.label_smoothing,
