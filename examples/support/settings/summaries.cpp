@@ -41,8 +41,9 @@ Settings published(const std::string& task, int64_t layers, int64_t context, int
   s.checkpoint_every = 2000;
   s.summary.decoder_layers = 4;
   s.summary.target_tokens = target_tokens;
-  s.options = {{"window", "64"}, {"window2", "256"},     {"global_tokens", "64"},
-               {"block", "32"},  {"random_blocks", "2"}, {"linformer_rank", "64"}};
+  s.options = {
+      {"window", "64"}, {"global_tokens", "64"}, {"block", "32"}, {"random_blocks", "2"}, {"linformer_rank", "64"}};
+  s.own_options = {{"poolingformer", {{"window", "256"}, {"window2", "512"}}}};
   return s;
 }
 

@@ -194,6 +194,8 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
                                        "examples/support/bench/crossover.cpp",
                                        "examples/support/bench/crossover.h",
                                        "examples/support/report/published.cpp",
+                                       "examples/support/settings/presets.cpp",
+                                       "examples/support/settings/summaries.cpp",
                                        "nn/models/fastformer_encoder.cpp",
                                        "nn/models/gpt2.cpp"};
   for (const std::string& name : linnet::test::files_below({"nn", "examples"})) {
