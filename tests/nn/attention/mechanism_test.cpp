@@ -193,6 +193,7 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
                                        "examples/recommend.cpp",
                                        "examples/support/bench/crossover.cpp",
                                        "examples/support/bench/crossover.h",
+                                       "examples/support/bench/scaling.cpp",
                                        "examples/support/report/published.cpp",
                                        "examples/support/settings/presets.cpp",
                                        "examples/support/settings/summaries.cpp",
