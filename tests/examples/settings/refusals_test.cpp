@@ -136,6 +136,25 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "model; use less");
   refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "-1"}, "--linformer-rank");
   refused("train_mnist", {"--attention", "linformer", "--linformer-share", "all"}, "--linformer-share");
+  refused("train_mnist", {"--attention", "longformer", "--window", "7"},
+          "--window 7 does not apply to --attention longformer, half of which is on each side; use an even number");
+  refused(
+      "train_shakespeare", {"--attention", "poolingformer", "--window", "7"},
+      "--window 7 does not apply to --attention poolingformer, half of which is on each side; use an even number");
+  refused("train_shakespeare", {"--attention", "poolingformer", "--pooling", "sum"}, "--pooling");
+  for (const char* dilation : {"0", "1,0", "-1", "1,", "one"}) {
+    refused("train_mnist", {"--attention", "longformer", "--dilation", dilation},
+            "--dilation " + std::string(dilation) + ": must be from 1 to 1073741824");
+  }
+  refused(
+      "train_mnist", {"--attention", "longformer", "--heads", "2", "--dilation", "1,2,3"},
+      "--dilation 1,2,3 does not apply to --attention longformer, of 2 heads; give one number for all, or one for "
+      "each");
+  refused("train_mnist", {"--attention", "bigbird", "--block", "0"}, "--block 0: must be from 1 to 1073741824");
+  refused("train_mnist", {"--attention", "bigbird", "--random-blocks", "-1"},
+          "--random-blocks -1: must be from 0 to 1073741824");
+  refused("train_mnist", {"--attention", "reformer", "--chunk", "0"}, "--chunk 0: must be from 1 to 1048576");
+  refused("train_mnist", {"--attention", "reformer", "--hashes", "0"}, "--hashes 0: must be from 1 to 1048576");
   refused("train_mnist", {"--attention", "informer", "--informer-factor", "0"},
           "--informer-factor 0: must be from 1 to 1000000");
   refused("train_mnist", {"--attention", "informer", "--linformer-rank", "8"},
