@@ -313,9 +313,10 @@ void add_kernels(CLI::App& app, const BenchOptions& bench) {
   command.callback([=, &bench] { run_kernel_table(*flags, bench); });
 }
 
-void add_scaling(CLI::App& app, BenchOptions& bench) {
+void add_scaling(CLI::App& app, BenchOptions& bench, const std::string& figure) {
   CLI::App& command = *app.add_subcommand("scaling", "time and memory against the length, for every mechanism");
   const auto flags = std::make_shared<ScalingOptions>();
+  set_figure(figure, *flags, bench.settings);
   add_scaling_flags(command, *flags);
   add_mechanism_flags(command, bench.settings);
   command.callback([=, &command, &bench] {
@@ -364,7 +365,7 @@ int main(int argc, char** argv) {
     add_model(app, bench);
     add_generate(app, bench);
     add_kernels(app, bench);
-    add_scaling(app, bench);
+    add_scaling(app, bench, flag_value(argc, argv, "--figure", ""));
     add_crossover(app, bench);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError::Subcommand(1);

@@ -9,8 +9,18 @@
 
 namespace linnet::nn {
 
+namespace {
+
+/// Whether bigbird_attention is softmax attention.
+bool is_dense(const BigBirdConfig& config, int64_t tokens) {
+  return (tokens + config.block - 1) / config.block <= 5 + 2 * config.random_blocks;
+}
+
+}  // namespace
+
 BigBirdAttention::BigBirdAttention(Module& parent, std::string name, const AttentionConfig& config)
     : QkvAttention(parent, std::move(name), config), bigbird_(options_of<BigBirdConfig>(config)) {
+  if (config.causal) refuse("causal form");
   if (config.rotary) refuse("rotary positions");
   if (bigbird_.block < 1 || bigbird_.random_blocks < 0) {
     throw ValueError(fmt::format("{}: block is {} and random_blocks {}; they must be at least 1 and 0", label(),
@@ -47,8 +57,8 @@ std::vector<Setting> BigBirdAttention::settings() const {
 
 Mechanism bigbird_mechanism() {
   Mechanism m{.name = "bigbird", .paper = "Zaheer et al. 2020, section 2", .make = maker<BigBirdAttention>()};
-  m.causal = false;  // the first block sees all tokens, and others see the last one
-  m.step = false;
+  m.causal = m.step = false;
+  m.why_not_causal = "every block sees the last one, and the first sees all";
   m.options = BigBirdConfig{};
   constexpr int64_t kMost = 1 << 30;
   m.option_list = {
@@ -56,10 +66,17 @@ Mechanism bigbird_mechanism() {
       integer_option("random_blocks", "random blocks that a block of bigbird sees (default: 1)",
                      &BigBirdConfig::random_blocks, 0, kMost),
   };
+  m.note = [](const AttentionConfig& config) -> std::string {
+    const auto bigbird = options_of<BigBirdConfig>(config);
+    if (config.max_tokens == 0 || !is_dense(bigbird, config.max_tokens)) return "";
+    return fmt::format("softmax attention, since {} tokens make fewer than {} blocks of {}", config.max_tokens,
+                       6 + 2 * bigbird.random_blocks, bigbird.block);
+  };
   m.complexity = "N·b·(5 + r)·D";
   // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
-  m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
+  m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
     const auto options = options_of<BigBirdConfig>(size);
+    if (is_dense(options, size.tokens)) return quadratic_operations(size, kernels);
     const auto n = static_cast<double>(size.tokens), block = static_cast<double>(options.block);
     const double seen = std::min(n, static_cast<double>(5 + options.random_blocks) * block);
     const double pairs = n * seen + std::min(2 * block, n) * (n - seen);

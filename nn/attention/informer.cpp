@@ -74,16 +74,21 @@ Mechanism informer_mechanism() {
   // For each head 2·N·u·D operations sample the scores, and attention of u queries takes 4·N·u·D forward and 10·N·u·D
   // backward.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
-    const int64_t queries = informer_queries(size.tokens);
+    const auto [factor, given] = options_of<InformerConfig>(size);
+    const int64_t queries = given > 0 ? std::min(given, size.tokens) : informer_queries(size.tokens, factor);
     if (queries == size.tokens) return quadratic_operations(size, kernels);
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
     return static_cast<double>(size.batch * size.heads) * 16 * n * static_cast<double>(queries) * d;
   };
   m.least_bytes = least_qkv_bytes;
   m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
-    return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
-              return informer_attention(q, k, v, {.dropout = config.dropout, .generator = &rng});
-            }};
+    const auto informer = options_of<InformerConfig>(config);
+    return {
+        {}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+          return informer_attention(
+              q, k, v,
+              {.factor = informer.factor, .queries = informer.queries, .dropout = config.dropout, .generator = &rng});
+        }};
   };
   return m;
 }

@@ -25,9 +25,12 @@ OptionWords<LinformerShare> share_words() {
           {"layerwise", LinformerShare::layerwise}};
 }
 
+/// The number of slots for this many tokens.
+int64_t rank_of(const LinformerConfig& config, int64_t tokens) {
+  return config.rank == 0 ? std::min(kRank, tokens) : config.rank;
+}
 int64_t rank_of(const AttentionConfig& config) {
-  const int64_t rank = options_of<LinformerConfig>(config).rank;
-  return rank == 0 ? std::min(kRank, config.max_tokens) : rank;
+  return rank_of(options_of<LinformerConfig>(config), config.max_tokens);
 }
 
 /// Refuses more slots than tokens, once these are known.
@@ -169,18 +172,23 @@ Mechanism linformer_mechanism() {
   // many as softmax attention to K keys.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
-    return static_cast<double>(size.batch * size.heads) * 26 * n * static_cast<double>(std::min(kRank, size.tokens)) *
-           d;
+    const auto rank = static_cast<double>(rank_of(options_of<LinformerConfig>(size), size.tokens));
+    return static_cast<double>(size.batch * size.heads) * 26 * n * rank * d;
   };
-  // Two projections are read by both passes, and their gradients written.
+  // The projections, two or one for keys and values, are read by both passes, and their gradients written.
   m.least_bytes = [](const AttentionSize& size) {
-    const int64_t numbers = 6 * std::min(kRank, size.tokens) * size.tokens;
+    const auto options = options_of<LinformerConfig>(size);
+    const int64_t projections = options.share == LinformerShare::headwise ? 2 : 1;
+    const int64_t numbers = 3 * projections * rank_of(options, size.tokens) * size.tokens;
     return least_qkv_bytes(size) + static_cast<double>(numbers * size_of(computed_in(size.dtype)));
   };
   m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
     const auto projection = [&] { return new_projection(config, rng, DType::float32, device).set_requires_grad(); };
-    const Tensor e = projection(), f = projection();
-    return {{e, f}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
+    const bool is_shared = options_of<LinformerConfig>(config).share != LinformerShare::headwise;
+    const Tensor e = projection(), f = is_shared ? e : projection();
+    std::vector<Tensor> parameters{e};
+    if (!is_shared) parameters.push_back(f);
+    return {parameters, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
               return linformer_attention(q, k, v, e, f, {.dropout = config.dropout, .generator = &rng});
             }};
   };

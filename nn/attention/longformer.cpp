@@ -167,6 +167,10 @@ Mechanism longformer_mechanism() {
                      &LongformerConfig::global_tokens, 0, kMost),
   };
   m.refusal = longformer_refusal;
+  m.note = [](const AttentionConfig& config) {
+    const auto options = options_of<LongformerConfig>(config);
+    return std::ranges::max(options.dilation) == 1 ? window_note(config, options.window) : "";
+  };
   m.complexity = "N·w·D";
   // The weights of pairs: each token with its window and the global tokens, and these with all tokens.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {

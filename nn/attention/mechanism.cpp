@@ -88,6 +88,11 @@ double least_qkv_bytes(const AttentionSize& size) {
          static_cast<double>(size_of(size.dtype));
 }
 
+std::string window_note(const AttentionConfig& config, int64_t window) {
+  if (config.max_tokens == 0 || (config.causal ? window : window / 2) < config.max_tokens - 1) return "";
+  return fmt::format("the window of {} covers all {} tokens, as in softmax attention", window, config.max_tokens);
+}
+
 void register_mechanism(Mechanism mechanism) {
   if (mechanism.name.empty() || !mechanism.make) {
     throw ValueError(fmt::format("a mechanism called '{}' needs a name and `make`", mechanism.name));

@@ -80,6 +80,9 @@ struct Mechanism {
   std::vector<AttentionOption> option_list = {};
   /// Returns why the mechanism refuses a config's combination of options, or nothing where it takes them.
   std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
+  /// Returns what a reader of results must know of a config whose sequences have `max_tokens` at most, such as that
+  /// it then is softmax attention; empty where there is nothing to say.
+  std::function<std::string(const AttentionConfig& config)> note = {};
 
   bool rotary = false;  ///< takes rotary positions
   /// Has a causal form, which language models need. make_attention refuses AttentionConfig::causal without it.
@@ -132,6 +135,10 @@ double quadratic_operations(const AttentionSize& size, const std::vector<std::st
 /// 11·B·H·N·D elements. Forward reads q, k and v and writes o, 4 tensors. Backward reads q, k, v and ∂o and writes
 /// ∂q, ∂k and ∂v, 7 tensors.
 double least_qkv_bytes(const AttentionSize& size);
+
+/// A Mechanism::note where a window of `window` tokens, half of them on each side or all of them before a causal
+/// token, shows each token all of `max_tokens`.
+std::string window_note(const AttentionConfig& config, int64_t window);
 
 /// All mechanisms, in the order of tables and pictures: linnet's first, then the registered ones.
 const std::vector<Mechanism>& mechanisms();

@@ -19,6 +19,11 @@ namespace {
 
 constexpr int64_t kMostFeatures = 1'000'000, kMostSteps = 1'000'000'000;
 
+/// m, for heads of `width` numbers.
+int64_t feature_count(const PerformerConfig& config, int64_t width) {
+  return config.features.value_or(performer_features(width));
+}
+
 /// The sums, with features relative to the largest exponent of each so far.
 struct PerformerSums : FeatureSumsState {
   Tensor most;  // [B, H, 1, m]
@@ -65,8 +70,7 @@ PerformerAttention::PerformerAttention(Module& parent, std::string name, const A
 }
 
 Tensor PerformerAttention::draw() const {
-  return performer_projection(options_.features.value_or(performer_features(head_dim())), head_dim(), generator(),
-                              dtype(), device());
+  return performer_projection(feature_count(options_, head_dim()), head_dim(), generator(), dtype(), device());
 }
 
 void PerformerAttention::on_step(int64_t step) {
@@ -174,13 +178,13 @@ Mechanism performer_mechanism() {
   // once more, sums R, and takes ∂φ from S and R and ∂q and ∂k from that.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
-    const auto features = static_cast<double>(performer_features(size.head_dim));
+    const auto features = static_cast<double>(feature_count(options_of<PerformerConfig>(size), size.head_dim));
     return static_cast<double>(size.batch * size.heads) * n * features * (12 * d + 14 * (d + 1));
   };
   m.least_bytes = least_qkv_bytes;
   m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
     const int64_t width = config.width / config.heads;
-    const int64_t features = options_of<PerformerConfig>(config).features.value_or(performer_features(width));
+    const int64_t features = feature_count(options_of<PerformerConfig>(config), width);
     const Tensor omega = performer_projection(features, width, rng, DType::float32, device);
     return {{}, [=, &rng](const Tensor& q, const Tensor& k, const Tensor& v) {
               return performer_attention(q, k, v, omega,

@@ -122,6 +122,9 @@ Mechanism poolingformer_mechanism() {
                   &PoolingformerConfig::pooling, pooling_words()),
   };
   m.refusal = poolingformer_refusal;
+  m.note = [](const AttentionConfig& config) {
+    return window_note(config, options_of<PoolingformerConfig>(config).window);
+  };
   m.complexity = "N·(w1 + w2/ξ)·D";
   // The weights of pairs: of tokens, then of tokens with pools.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {

@@ -107,6 +107,40 @@ TEST_CASE("attention maps of trained models: rows whose largest is 1, and nothin
   }
 }
 
+TEST_CASE(
+    "attention maps of windows, pools, blocks and buckets: 0 where a token sees nothing, and no division by it") {
+  const Workshop shop;
+  add_images(shop);
+  const auto largest_of_rows = [](const HeatMap& map) {
+    std::vector<double> largest;
+    for (int64_t i = 0; i < map.rows; ++i) {
+      const auto row = map.values.begin() + i * map.cols;
+      const auto end = std::find_if(row, row + map.cols, [](double value) { return std::isnan(value); });
+      REQUIRE(end != row);
+      CHECK(*std::min_element(row, end) >= 0);
+      largest.push_back(*std::max_element(row, end));
+    }
+    return largest;
+  };
+  for (const std::string mechanism : {"longformer", "poolingformer", "reformer"}) {
+    CAPTURE(mechanism);
+    train_text(shop, mechanism);
+    const ModelMaps model = read_maps(shop / mechanism, {.prompt = "to be, or"}, machine_of(shop));
+    CHECK(model.maps_per_layer() == (mechanism == "poolingformer" ? 2 : 1));
+    CHECK(largest_of_rows(heat_map_of(model, 0, 1)) == std::vector<double>(9, 1));
+    if (mechanism != "poolingformer") continue;
+    // The first pool ends with token 4, and the second one with token 8.
+    CHECK(largest_of_rows(heat_map_of(model, 1, 1)) == std::vector<double>{0, 0, 0, 0, 1, 1, 1, 1, 1});
+    draw(shop, "pools", "maps.png", {shop / mechanism, "--prompt", "to be, or"});
+  }
+  for (const std::string mechanism : {"longformer", "bigbird", "poolingformer", "reformer"}) {
+    CAPTURE(mechanism);
+    train_images(shop, mechanism);
+    const ModelMaps model = read_maps(shop / ("images-" + mechanism), {.image = 13}, machine_of(shop));
+    CHECK(largest_of_rows(heat_map_of(model, 0, 0)) == std::vector<double>(16, 1));
+  }
+}
+
 TEST_CASE("attention_maps draws all heads of a model, or those that are chosen") {
   const Workshop shop;
   train_text(shop, "fastformer");

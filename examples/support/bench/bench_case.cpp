@@ -121,26 +121,41 @@ namespace {
 
 /// A model that is one attention layer.
 struct Layer : nn::Module {
-  Layer(Generator& rng, DType dtype, Device device, const nn::AttentionConfig& config)
-      : Module(rng, dtype, device), attention(nn::make_attention(*this, "attention", config)) {}
+  Layer(Generator& rng, const AttentionCase& c)
+      : Module(rng, c.dtype, c.device), attention(nn::make_attention(*this, "attention", config_of(c))) {}
+  Tensor operator()(const Tensor& x) const { return (*attention)(x); }
   std::unique_ptr<nn::Attention> attention;
 };
 
-}  // namespace
+/// A model of Transformer layers, whose feed-forward parts are as wide as they are (Wu et al. 2021, released code).
+struct Layers : nn::Module {
+  Layers(Generator& rng, const AttentionCase& c, int64_t count) : Module(rng, c.dtype, c.device) {
+    nn::BlockConfig block{.attention = config_of(c)};
+    block.hidden = block.attention.width;
+    if (const Tensor shared = nn::make_shared_parameter(*this, block.attention); shared.defined()) {
+      block.attention.shared = parameter("shared_attention", shared);
+    }
+    for (int64_t i = 0; i < count; ++i) blocks.add(block);
+  }
+  Tensor operator()(Tensor x) const {
+    for (const nn::Block& block : blocks) x = block(x);
+    return x;
+  }
+  nn::ModuleList<nn::Block> blocks{*this, "blocks"};
+};
 
-Measured measure_layer(const AttentionCase& c, double seconds) {
-  if (c.causal) require_causal("--attention", c.mechanism);
-  Generator rng(c.seed);
-  const nn::AttentionConfig config = config_of(c);
-  const Layer layer(rng, c.dtype, c.device, config);
-  const Tensor noise = randn({c.batch, c.tokens, config.width}, rng, DType::float32, c.device);
-  const Tensor x = noise.to(layer.activation_dtype()).set_requires_grad();
-  std::vector<Tensor> inputs = layer.parameters();
+/// Times a model of `attentions` of the case, on random tokens.
+template <class Model>
+Measured measure_module(const AttentionCase& c, const Model& model, int64_t attentions, Generator& rng,
+                        double seconds) {
+  const Tensor noise = randn({c.batch, c.tokens, c.heads * c.head_dim}, rng, DType::float32, c.device);
+  const Tensor x = noise.to(model.activation_dtype()).set_requires_grad();
+  std::vector<Tensor> inputs = model.parameters();
   inputs.push_back(x);
-  const auto run = [&] { return (*layer.attention)(x); };
+  const auto run = [&] { return model(x); };
 
   std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
-  const double attention_flops = flops_of(c, calls);
+  const double attention_flops = static_cast<double>(attentions) * flops_of(c, calls);
   std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
   const std::vector<MatrixProduct> products = products_of(calls);
   const bool on_cpu = c.device == Device::cpu;  // only CPU products have a floor
@@ -148,6 +163,21 @@ Measured measure_layer(const AttentionCase& c, double seconds) {
   measured.flops = attention_flops;
   for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
   return measured;
+}
+
+}  // namespace
+
+Measured measure_layer(const AttentionCase& c, double seconds) {
+  if (c.causal) require_causal("--attention", c.mechanism);
+  Generator rng(c.seed);
+  const Layer layer(rng, c);
+  return measure_module(c, layer, 1, rng, seconds);
+}
+
+Measured measure_layers(const AttentionCase& c, int64_t count, double seconds) {
+  Generator rng(c.seed);
+  const Layers layers(rng, c, count);
+  return measure_module(c, layers, count, rng, seconds);
 }
 
 nlohmann::json to_json(const Measured& m) {

@@ -51,6 +51,9 @@ Measured measure_attention(const AttentionCase& c, double seconds);
 /// case of a mechanism without a causal form.
 Measured measure_layer(const AttentionCase& c, double seconds);
 
+/// `count` Transformer layers, on x [batch, tokens, heads · head_dim].
+Measured measure_layers(const AttentionCase& c, int64_t count, double seconds);
+
 nlohmann::json to_json(const Measured& measured);
 
 }  // namespace linnet::examples

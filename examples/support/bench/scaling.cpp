@@ -69,11 +69,14 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
                           .seed = settings.seed,
                           .device = device_of(settings)};
     constexpr double kSeconds = 0.2;
-    const Measured measured = measure_attention(c, kSeconds);
+    const auto measure = [&](const AttentionCase& of, double seconds) {
+      return options.layers > 0 ? measure_layers(of, options.layers, seconds) : measure_attention(of, seconds);
+    };
+    const Measured measured = measure(c, kSeconds);
     // The peak divided by the batch size would be too small: scratch memory exists once per call, not per sequence.
     AttentionCase single = c;
     single.batch = 1;
-    points.push_back({c, measured, c.batch == 1 ? measured.peak_bytes : measure_attention(single, 0).peak_bytes});
+    points.push_back({c, measured, c.batch == 1 ? measured.peak_bytes : measure(single, 0).peak_bytes});
   }
   return points;
 }
@@ -102,13 +105,16 @@ std::string growth(const std::vector<Point>& points, Value value) {
 
 void draw(const ScalingOptions& options, const std::map<std::string, std::vector<Point>>& curves, int64_t head_dim,
           const std::string& what, Value value, const std::string& y_label, const std::string& file) {
-  LineChart chart{.title = fmt::format("{} against length, D = {}", what, head_dim),
-                  .subtitle = fmt::format("{} heads, one sequence{}, {} threads", options.heads,
-                                          options.causal ? ", causal" : "", num_threads()),
-                  .x_label = "tokens",
-                  .y_label = y_label,
-                  .log_x = true,
-                  .log_y = true};
+  LineChart chart{
+      .title = fmt::format("{} against length, D = {}", what, head_dim),
+      .subtitle = fmt::format("{}{} {}, one sequence{}, {} threads",
+                              options.layers > 0 ? fmt::format("{} layers, ", options.layers) : "attention alone, ",
+                              options.heads, options.heads == 1 ? "head" : "heads", options.causal ? ", causal" : "",
+                              num_threads()),
+      .x_label = "tokens",
+      .y_label = y_label,
+      .log_x = true,
+      .log_y = true};
   for (const auto& [mechanism, points] : curves) {
     Series series{.label = mechanism, .color = mechanism_index(mechanism)};
     for (const Point& point : points) {
@@ -122,7 +128,29 @@ void draw(const ScalingOptions& options, const std::map<std::string, std::vector
 
 }  // namespace
 
+std::vector<std::string> figure_names() { return {"wu", "fast"}; }
+
+void set_figure(const std::string& figure, ScalingOptions& options, Settings& settings) {
+  if (figure == "wu") {  // layers of width 256, with the tokens of table 9 for the news of MIND
+    options.layers = 2;
+    options.heads = 16;
+    options.head_dims = {16};
+    settings.own_options = {{"longformer", {{"window", "16"}, {"global_tokens", "16"}}},
+                            {"bigbird", {{"block", "8"}, {"random_blocks", "2"}}},
+                            {"linformer", {{"linformer_rank", "16"}}},
+                            {"poolingformer", {{"window", "256"}, {"window2", "512"}}}};
+  } else if (figure == "fast") {
+    options.heads = 1;
+    options.head_dims = {32};
+  }
+}
+
 void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
+  app.add_option(
+         "--figure", options.figure,
+         "start from the settings of a paper's figure; other flags change them: wu, Wu et al. 2021, figure 2; "
+         "fast, Gerami et al. 2024, figure 3")
+      ->check(CLI::IsMember(figure_names()));
   add_mechanism_list(app, "--mechanisms", options.mechanisms);
   app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
       ->delimiter(',')
@@ -130,6 +158,8 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
   app.add_option("--from", options.least_tokens, "the shortest length")->check(whole_number(1));
   app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
   app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));
+  app.add_option("--layers", options.layers, "Transformer layers; 0 for an attention alone")
+      ->check(whole_number(0, 1000));
   app.add_flag("--causal", options.causal, "each token sees itself and those before it");
   app.add_option("--limit", options.limit_seconds, "leave out lengths whose step may take more seconds")
       ->check(number(1e-6, 1e6));
@@ -156,7 +186,11 @@ void run_scaling(const ScalingOptions& options, const BenchOptions& bench) {
       const std::vector<Point>& points = curves[mechanism] =
           measure_lengths(options, settings_of(mechanism, bench.settings), head_dim);
       for (const Point& point : points) {
-        if (bench.json) print_json(bench, case_json(point.c, point.measured));
+        if (bench.json) {
+          nlohmann::json json = case_json(point.c, point.measured);
+          json["layers"] = options.layers;
+          print_json(bench, std::move(json));
+        }
         table.add_row({mechanism, format_count(point.c.tokens), fmt::format("{:.3f}", point.forward_ms()),
                        fmt::format("{:.3f}", point.training_ms()), format_bytes(point.sequence_peak_bytes)});
       }

@@ -25,7 +25,8 @@ constexpr int kTicksX = 7;
 constexpr int kTicksY = 6;
 constexpr double kLargestCircle = 34;  // radius in points
 constexpr double kCircleMargin = 0.12;
-constexpr size_t kMarkedPoints = 32;  // series up to this long show each point
+constexpr size_t kMostMarked = 32;  // points that are all marked; of more, some are, about kMarks
+constexpr size_t kMarks = 8;
 
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk};
 const TextStyle kLegend = {.size = 11.5};
@@ -40,33 +41,49 @@ struct Box {
   double left, top, right, bottom;
 };
 
-// The colours of Okabe and Ito (2008), yellow left for last because it is weak on white.
-Color series_color(size_t index) {
-  constexpr std::array<Color, 8> kColors = {{{0.00, 0.45, 0.70},    // blue
-                                             {0.84, 0.37, 0.00},    // vermilion
-                                             {0.00, 0.62, 0.45},    // bluish green
-                                             {0.80, 0.47, 0.65},    // reddish purple
-                                             {0.90, 0.62, 0.00},    // orange
-                                             {0.34, 0.71, 0.91},    // sky blue
-                                             {0.00, 0.00, 0.00},    // black
-                                             {0.94, 0.89, 0.26}}};  // yellow
-  return kColors[index % kColors.size()];
-}
+// The colours of Okabe and Ito (2008), and four more, as many as there are mechanisms. No colour-blind reader can
+// tell apart so many, so that each has a marker of its own too.
+constexpr std::array<Color, 12> kColors = {{{0.00, 0.45, 0.70},    // blue
+                                            {0.84, 0.37, 0.00},    // vermilion
+                                            {0.00, 0.62, 0.45},    // bluish green
+                                            {0.80, 0.47, 0.65},    // reddish purple
+                                            {0.90, 0.62, 0.00},    // orange
+                                            {0.34, 0.71, 0.91},    // sky blue
+                                            {0.00, 0.00, 0.00},    // black
+                                            {0.94, 0.89, 0.26},    // yellow
+                                            {0.45, 0.28, 0.12},    // brown
+                                            {0.50, 0.53, 0.58},    // grey
+                                            {0.38, 0.20, 0.60},    // violet
+                                            {0.72, 0.10, 0.30}}};  // crimson
 
-// How a series is drawn. Where colours repeat, dashes tell the lines apart.
+// The markers are polygons, with a corner at the angle `turn`, and every second corner at a part of the radius.
+struct Marker {
+  int corners;
+  double turn, every_second;
+};
+constexpr double kUp = -std::numbers::pi / 2, kRight = 0, kDown = std::numbers::pi / 2;
+constexpr std::array<Marker, 6> kMarkers = {{{36, kUp, 1},                  // a circle
+                                             {4, std::numbers::pi / 4, 1},  // a square
+                                             {3, kUp, 1},                   // a triangle
+                                             {4, kRight, 1},                // a diamond
+                                             {3, kDown, 1},                 // a triangle upside down
+                                             {10, kUp, 0.45}}};             // a star
+
+// How a series is drawn: the second half of the markers is hollow, and lines are dashed where both come again.
 struct Stroke {
-  size_t color;
+  size_t index;
   bool light;
 
-  Stroke(const Series& series, size_t index) : color(series.color.value_or(index)), light(series.light) {}
+  Stroke(const Series& series, size_t position) : index(series.color.value_or(position)), light(series.light) {}
 
+  Color color() const { return kColors[index % kColors.size()]; }
   void set(const Canvas& canvas) const {
-    constexpr size_t kColors = 8;
     const std::array<double, 2> dash = {6, 4};
-    canvas.set_color(series_color(color), light ? 0.45 : 1);
-    cairo_set_dash(canvas.cairo(), dash.data(), color / kColors % 2 == 1 ? 2 : 0, 0);
+    canvas.set_color(color(), light ? 0.45 : 1);
+    cairo_set_dash(canvas.cairo(), dash.data(), index / kColors.size() % 2 == 1 ? 2 : 0, 0);
     cairo_set_line_width(canvas.cairo(), light ? 1 : 2);
   }
+  void mark(const Canvas& canvas, double x, double y) const;
 };
 
 bool can_show_point(const LineChart& chart, const Series& series, size_t i) {
@@ -171,10 +188,22 @@ void draw_axes(const Canvas& canvas, const Scene& scene, const LineChart& chart)
   canvas.text(kPageEdge + 4, (plot.top + plot.bottom) / 2, chart.y_label, upwards);
 }
 
-void draw_marker(const Canvas& canvas, Point point, Color color) {
-  cairo_arc(canvas.cairo(), point.x, point.y, 3, 0, 2 * std::numbers::pi);
-  canvas.set_color(color);
-  cairo_fill(canvas.cairo());
+void Stroke::mark(const Canvas& canvas, double x, double y) const {
+  const auto& [corners, turn, every_second] = kMarkers[index % kMarkers.size()];
+  const bool is_hollow = index / kMarkers.size() % 2 == 1;
+  cairo_t* cr = canvas.cairo();
+  cairo_new_path(cr);
+  for (int i = 0; i < corners; ++i) {
+    const double angle = turn + 2 * std::numbers::pi * i / corners;
+    const double radius = (corners == 36 ? 3 : 4.2) * (i % 2 == 1 ? every_second : 1);
+    cairo_line_to(cr, x + radius * std::cos(angle), y + radius * std::sin(angle));
+  }
+  cairo_close_path(cr);
+  canvas.set_color(is_hollow ? Color{1, 1, 1} : color());
+  cairo_fill_preserve(cr);
+  canvas.set_color(color());
+  cairo_set_line_width(cr, is_hollow ? 1.4 : 0.1);
+  cairo_stroke(cr);
 }
 
 // Circles with a rim, so that those below others stay visible.
@@ -183,12 +212,12 @@ void draw_circles(const Canvas& canvas, const Points& points, const Series& seri
     if (!points[i]) continue;
     cairo_arc(canvas.cairo(), points[i]->x, points[i]->y, kLargestCircle * std::sqrt(series.areas[i]), 0,
               2 * std::numbers::pi);
-    canvas.set_color(series_color(stroke.color), 0.25);
+    canvas.set_color(stroke.color(), 0.25);
     cairo_fill_preserve(canvas.cairo());
     stroke.set(canvas);
     cairo_stroke(canvas.cairo());
     cairo_set_dash(canvas.cairo(), nullptr, 0, 0);
-    draw_marker(canvas, *points[i], series_color(stroke.color));
+    stroke.mark(canvas, points[i]->x, points[i]->y);
   }
 }
 
@@ -210,8 +239,8 @@ void draw_series(const Canvas& canvas, const Points& points, const Stroke& strok
     const bool before = i > 0 && points[i - 1];
     const bool after = i + 1 < points.size() && points[i + 1];
     const bool alone = !before && !after;  // no line shows it
-    if (points[i] && (alone || points.size() <= kMarkedPoints))
-      draw_marker(canvas, *points[i], series_color(stroke.color));
+    const bool marked = points.size() <= kMostMarked || (!stroke.light && i % (points.size() / kMarks) == 0);
+    if (points[i] && (alone || marked)) stroke.mark(canvas, points[i]->x, points[i]->y);
   }
 }
 
@@ -270,6 +299,7 @@ void draw_legend(const Canvas& canvas, const Box& plot, std::vector<LegendEntry>
     cairo_line_to(cr, plot.right + kLegendKey - 6, ys[i]);
     cairo_stroke(cr);
     cairo_set_dash(cr, nullptr, 0, 0);
+    if (!stroke.light) stroke.mark(canvas, plot.right + (14 + kLegendKey - 6) / 2, ys[i]);
     canvas.text(plot.right + kLegendKey, ys[i], label, kLegend);
   }
 }

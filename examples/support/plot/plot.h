@@ -12,7 +12,7 @@ struct Series {
   std::string label = {};
   std::vector<double> x = {};
   std::vector<double> y = {};
-  std::optional<size_t> color = {};  ///< index of the colour; default: the index of the series
+  std::optional<size_t> color = {};  ///< index of colour and marker; default: the index of the series
   bool light = false;                ///< thinner and paler, for a second line of the same colour
   /// The area of each point's circle, as a share of the largest in the chart; empty for lines with small dots.
   std::vector<double> areas = {};
@@ -28,8 +28,8 @@ struct LineChart {
   std::vector<Series> series = {};
 };
 
-/// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end, in colours that
-/// the colour-blind can tell apart. Throws std::runtime_error when a series has different numbers of x and y (or
+/// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end. Of twelve lines each has a
+/// colour and a marker of its own. Throws std::runtime_error when a series has different numbers of x and y (or
 /// of areas, if it has any), or the file cannot be written (`path` is then as it was).
 void write_png(const LineChart& chart, const std::filesystem::path& path);
 

@@ -52,16 +52,24 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
   return runs;
 }
 
-/// Trains the runs. The samples of each mechanism's first run are printed at the end.
+/// Trains the runs, if no mechanism refuses the lengths of their common data. The samples of each mechanism's first
+/// run are printed at the end.
 std::vector<ComparedRuns> train_all(const std::vector<Settings>& runs, const CompareProgram& program,
                                     CommonData& data) {
   std::vector<ComparedRuns> compared;
   for (const Settings& settings : runs) {
     const std::unique_ptr<Task> task = make_task(settings);
+    if (compared.empty()) {
+      for (const Settings& each : runs) check_lengths(each, *task);
+    }
+    const bool is_new = compared.empty() || compared.back().name != row_name(settings);
+    if (const std::string note = note_of(settings, *task); is_new && !note.empty()) {
+      fmt::print("{} here: {}\n", row_name(settings), note);
+    }
     data.name = task->data_name();
     data.of_test = task->test_data();
     TrainingResult result = train(*task, settings);
-    if (compared.empty() || compared.back().name != row_name(settings)) {
+    if (is_new) {
       compared.push_back({.name = row_name(settings), .results = {}, .more = {}});
       data.samples.push_back(task->sample(200));
     }

@@ -135,7 +135,7 @@ HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head) {
     const std::span row(map.values.data() + i * map.cols, static_cast<size_t>(map.cols));
     for (double& weight : row) weight = std::abs(weight);  // a weight may be negative
     const double largest = std::ranges::max(row);
-    for (double& weight : row) weight /= largest;
+    for (double& weight : row) weight /= largest > 0 ? largest : 1;  // a row may see nothing
     if (causal) std::ranges::fill(row.subspan(static_cast<size_t>(i + 1)), std::numeric_limits<double>::quiet_NaN());
   }
   map.x_ticks = model.tokens;

@@ -37,7 +37,7 @@ struct ModelMaps {
 ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, const Settings& machine);
 
 /// Map `index` of the model for one head: the sizes of the weights, without signs, divided by the largest in their
-/// row, since longer rows have smaller weights. Later tokens are grey in causal models.
+/// row, since longer rows have smaller weights. A row that sees nothing is 0. Later tokens are grey in causal models.
 HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head);
 
 }  // namespace linnet::examples

@@ -228,7 +228,7 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common) 
                   common.out.string()));
 }
 
-RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
+RunFolder::RunFolder(const Settings& settings, const std::string& data_name, const std::string& note)
     : path_(settings.out), tensorboard_(settings.tensorboard) {
   if (!settings.resume) make_folder(path_);
   lock_.emplace(path_);
@@ -253,6 +253,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name)
   check_is_free(settings);
   nlohmann::json config{
       {"settings", examples::to_json(settings)}, {"data", data_name}, {"build", build_info(device_of(settings))}};
+  if (!note.empty()) config["note"] = note;
   if (!settings.data.empty()) config["data_path"] = data_path(settings);
   config_ = text_of(config);
 }

@@ -57,8 +57,8 @@ class RunFolder {
  public:
   /// Creates the folder, or opens it if settings.resume. Throws IoError if it cannot be created, if it holds a run
   /// already or files that this one would replace, if it holds no run to resume or one on other data, and while
-  /// another run writes to it.
-  RunFolder(const Settings& settings, const std::string& data_name);
+  /// another run writes to it. A new run's `note`, unless empty, stands in config.json.
+  RunFolder(const Settings& settings, const std::string& data_name, const std::string& note = "");
 
   const std::filesystem::path& path() const { return path_; }
   /// Throws IoError if the disk has less free space.

@@ -54,6 +54,9 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
              task->data_name(), settings.layers, settings.heads, settings.width, steps, settings.seed,
              settings.out.string());
+  if (const std::string note = note_of(settings, *task); !note.empty()) {
+    fmt::print("{} here: {}\n", settings.attention, note);
+  }
   if (settings.resume && is_finished(settings, steps)) {
     fmt::print("the run in {} is finished: all of its {} steps are made; give more with --steps to train it longer\n",
                settings.out.string(), steps);
@@ -90,11 +93,13 @@ void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& 
   for (const CLI::Option* option : app.get_options()) {
     std::string field = option->get_single_name();
     std::replace(field.begin(), field.end(), '-', '_');
-    if (field == "steps" || field == "epochs" || option->count() == 0 || !now.contains(field)) continue;
-    if (now[field] == before.value(field, nlohmann::json())) continue;
-    throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
-                                 option->get_single_name(), now[field].dump(), asked.out.string(),
-                                 before.value(field, nlohmann::json("no such setting")).dump()));
+    if (field == "steps" || field == "epochs" || option->count() == 0) continue;
+    for (const std::string& name : {field, "decoder_" + field, "cross_" + field}) {
+      if (!now.contains(name) || now[name] == before.value(name, nlohmann::json())) continue;
+      throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
+                                   option->get_single_name(), now[name].dump(), asked.out.string(),
+                                   before.value(name, nlohmann::json("no such setting")).dump()));
+    }
   }
 }
 

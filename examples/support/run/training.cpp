@@ -96,9 +96,9 @@ int64_t bytes_to_write(int64_t parameters, const Settings& s) {
 }
 
 /// The folder of a run on rank 0, which writes for all; null on the other ranks.
-std::unique_ptr<RunFolder> folder_of_rank(const Settings& settings, const std::string& data_name) {
+std::unique_ptr<RunFolder> folder_of_rank(const Settings& settings, const Task& task) {
   std::unique_ptr<RunFolder> folder;
-  on_first_rank([&] { folder = std::make_unique<RunFolder>(settings, data_name); });
+  on_first_rank([&] { folder = std::make_unique<RunFolder>(settings, task.data_name(), note_of(settings, task)); });
   return folder;
 }
 
@@ -154,7 +154,7 @@ Run::Run(Task& task, const Settings& settings)
       steps_(total_steps(s_, task)),
       log_every_(std::max<int64_t>(1, steps_ / 200)),
       rate_(make_schedule(s_, steps_)),
-      folder_(folder_of_rank(s_, task.data_name())),
+      folder_(folder_of_rank(s_, task)),
       train_step_(task, s_),
       progress_(stdout, steps_, s_.attention),
       best_(s_.keep_best ? std::optional<BestWeights>(task.model()) : std::nullopt),

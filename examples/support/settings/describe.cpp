@@ -19,7 +19,11 @@ std::string describe_model(const Settings& settings) {
   Settings published = preset(settings.task, settings.preset);
   published.attention = settings.attention;
   published.warmup = shortened_warmup(published, settings.steps);  // as without --warmup
-  const nlohmann::json before = to_json(published), now = to_json(settings);
+  const nlohmann::json parts = to_json(published), now = to_json(settings);
+  published.summary.decoder_attention = settings.summary.decoder_attention;
+  published.summary.cross = settings.summary.cross;
+  nlohmann::json before = to_json(published);
+  before.update(parts);  // so that parts with another mechanism are named, and of its options those that flags set
   constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
                                         "eval_batches", "checkpoint_every", "tensorboard"};
   std::string text = "preset " + settings.preset;

@@ -150,6 +150,12 @@ std::vector<Settings> lra_presets() {
           small_digits};
 }
 
+/// Table 9 of Wu et al. 2021 has a window of Poolingformer's own. It is that of the first level here, and the second
+/// one's is twice as large.
+void set_pooling_window(Settings& s, const std::string& first, const std::string& second) {
+  s.own_options["poolingformer"] = {{"window", first}, {"window2", second}};
+}
+
 /// Wu et al. 2021, table 9, for recommendation on MIND. BigBird's 8 random tokens are two blocks of 4. The paper
 /// gives no width of the feed-forward part; that of the published implementation is the width of a token.
 Settings mind(const std::string& task, const std::string& name) {
@@ -171,8 +177,9 @@ Settings mind(const std::string& task, const std::string& name) {
   s.weight_decay = 0;
   s.clip = 0;
   s.eval_every = 1000;
-  s.options = {{"global_tokens", "8"}, {"window", "8"},        {"window2", "64"},
-               {"block", "4"},         {"random_blocks", "2"}, {"linformer_rank", "16"}};
+  s.options = {
+      {"global_tokens", "8"}, {"window", "8"}, {"block", "4"}, {"random_blocks", "2"}, {"linformer_rank", "16"}};
+  set_pooling_window(s, "64", "128");
   return s;
 }
 
@@ -194,6 +201,7 @@ Settings small_users(const std::string& task, const std::string& name) {
   s.of_users.users = 20000;  // with fewer the model learns them by heart
   s.options = {{"global_tokens", "2"}, {"window", "8"},         {"window2", "8"}, {"block", "4"},
                {"random_blocks", "1"}, {"linformer_rank", "8"}, {"chunk", "8"}};
+  s.own_options = {};
   return s;
 }
 
@@ -224,8 +232,9 @@ Settings classify(const std::string& task, int64_t context, int64_t eval_every) 
   s.eval_every = eval_every;
   s.eval_batches = 0;
   s.lra.pool = "additive";
-  s.options = {{"window", "8"}, {"global_tokens", "8"}, {"window2", "64"},
-               {"block", "4"},  {"random_blocks", "2"}, {"linformer_rank", "16"}};
+  s.options = {
+      {"window", "8"}, {"global_tokens", "8"}, {"block", "4"}, {"random_blocks", "2"}, {"linformer_rank", "16"}};
+  set_pooling_window(s, "64", "128");
   return s;
 }
 
@@ -239,6 +248,8 @@ Settings small_classify(Settings s) {
   s.epochs = 16;
   s.min_lr = 1e-4;
   s.eval_every = 39;
+  s.own_options = {};
+  s.options["window2"] = "64";
   return s;
 }
 
@@ -248,7 +259,7 @@ std::vector<Settings> classify_presets() {
   amazon.texts.text_field = "reviewText";
   amazon.texts.label_field = "overall";
   topics.options["global_tokens"] = topics.options["window"] = "16";
-  topics.options["window2"] = "256";
+  set_pooling_window(topics, "256", "512");
   topics.options["block"] = "8";
   topics.texts.text_field = "4,5";
   topics.texts.label_field = "2";

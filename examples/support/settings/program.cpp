@@ -81,7 +81,10 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
         ->check(CLI::IsMember(share_words()));
     return;
   }
-  const auto set = [&s, name = option.name](const std::string& value) { s.options[name] = value; };
+  const auto set = [&s, name = option.name](const std::string& value) {
+    s.options[name] = value;
+    for (auto& [mechanism, own] : s.own_options) own.erase(name);
+  };
   CLI::Option* const added = app.add_option_function<std::string>(flag, set, option.help);
   if (option.kind == nn::AttentionOption::Kind::word) added->check(CLI::IsMember(option.words));
   if (option.kind == nn::AttentionOption::Kind::integer) added->check(whole_number());
@@ -285,9 +288,8 @@ void add_training_flags(CLI::App& app, Settings& s) {
 }
 
 void drop_preset_options(const CLI::App& app, Settings& s) {
-  const auto& own = nn::find_mechanism(s.attention);
   for (const auto& [name, value] : preset(s.task, s.preset).options) {
-    if (app.count(flag_of(name)) == 0 && own.option(name) == nullptr) s.options.erase(name);
+    if (app.count(flag_of(name)) == 0 && !has_option(s, name)) s.options.erase(name);
   }
 }
 

@@ -78,7 +78,7 @@ void add_data_flags(CLI::App& app, Settings& settings);
 /// Adds --preset, the flags for data, and those of the training loop.
 void add_training_flags(CLI::App& app, Settings& settings);
 
-/// Call after parsing, where one mechanism runs: removes options of the preset that other mechanisms have.
+/// Call after parsing, where one model runs: removes options of the preset that other mechanisms have.
 void drop_preset_options(const CLI::App& app, Settings& settings);
 
 /// Call after parsing: adapts the settings without a flag to those with one. A number of steps replaces a preset's

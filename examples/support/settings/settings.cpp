@@ -4,6 +4,7 @@
 #include <any>
 #include <bit>
 #include <functional>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,14 +36,45 @@ std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& sha
   return words;
 }
 
-/// The mechanism's options that the command line sets, including `share`.
+/// The mechanism's options that presets and the command line set, including `share`.
 std::map<std::string, std::string> given_options(const Settings& s) {
   std::map<std::string, std::string> given = s.options;
+  if (const auto own = s.own_options.find(s.attention); own != s.own_options.end()) {
+    for (const auto& [name, value] : own->second) given[name] = value;
+  }
   if (!s.share) return given;
   const std::vector<std::string> words = shared_by_mechanism(*s.share);
   const bool has_share = mechanism_of(s.attention).option(kShare) != nullptr;
   if (has_share || !words.empty()) given[kShare] = words.empty() ? kNone : fmt::format("{}", fmt::join(words, ","));
   return given;
+}
+
+/// All options of the mechanism, with its defaults for those that are not given.
+std::map<std::string, std::string> all_options(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
+  const std::map<std::string, std::string> given = given_options(s);
+  std::map<std::string, std::string> all;
+  for (const nn::AttentionOption& option : mechanism.option_list) {
+    if (option.of_dropout && s.attention_dropout == 0) continue;
+    const auto value = given.find(option.name);
+    all[option.name] = value != given.end() ? value->second : option.get(mechanism.options);
+  }
+  return all;
+}
+
+/// settings.share, or the mechanism's default.
+std::optional<std::vector<std::string>> share_of(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
+  const nn::AttentionOption* const option = mechanism.option(kShare);
+  if (s.share || option == nullptr) return s.share;
+  return CLI::detail::split(option->get(mechanism.options), ',');
+}
+
+/// Removes from `share` what mechanisms share.
+void keep_layers(std::optional<std::vector<std::string>>& share) {
+  if (!share) return;
+  std::erase_if(*share, is_of_mechanism);
+  if (share->empty()) share.reset();
 }
 
 /// Checks how a batch is divided. That ranks divide its shards is checked where there are ranks.
@@ -101,6 +133,16 @@ const nn::Mechanism& mechanism_of(const std::string& attention) {
   return nn::find_mechanism(attention);
 }
 
+std::vector<std::pair<std::string, std::string>> further_mechanisms(const Settings& s) {
+  if (!is_of(TaskKind::summaries, s)) return {};
+  return {{"decoder", s.summary.decoder_attention}, {"cross", s.summary.cross}};
+}
+
+bool has_option(const Settings& s, const std::string& option) {
+  const auto has = [&](const std::string& mechanism) { return mechanism_of(mechanism).option(option) != nullptr; };
+  return has(s.attention) || std::ranges::any_of(std::views::values(further_mechanisms(s)), has);
+}
+
 bool is_of(TaskKind kind, const Settings& s) {
   const std::vector<std::string> names = task_names(kind);
   return std::ranges::find(names, s.task) != names.end();
@@ -122,6 +164,7 @@ std::any attention_options(const Settings& s) {
   std::any options = mechanism.options;
   for (const auto& [name, value] : given_options(s)) {
     const nn::AttentionOption* const option = mechanism.option(name);
+    if (option == nullptr && has_option(s, name)) continue;  // a further mechanism's
     if (option == nullptr) {
       throw UsageError(fmt::format("{} {} does not apply to --attention {}", flag_of(name), value, s.attention));
     }
@@ -158,27 +201,20 @@ nn::BlockConfig block_config(const Settings& s) {
           .activation_dropout = is_of(TaskKind::sequences, s) ? s.dropout : 0};
 }
 
-void check_options(const Settings& s, int64_t max_tokens) {
+void check_options(const Settings& s, int64_t max_tokens, std::string_view flag) {
   nn::AttentionConfig config = block_config(s).attention;
   config.max_tokens = max_tokens;
   const nn::Mechanism& mechanism = mechanism_of(s.attention);
   const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
   if (!refusal) return;
-  const auto given = s.options.find(refusal->option);
-  const std::string value =
-      given != s.options.end() ? given->second : mechanism.option(refusal->option)->get(config.options);
-  throw UsageError(fmt::format("{} {} does not apply to --attention {}, {}", flag_of(refusal->option), value,
-                               s.attention, refusal->why));
+  throw UsageError(fmt::format("{} {} does not apply to {} {}, {}", flag_of(refusal->option),
+                               all_options(s).at(refusal->option), flag, s.attention, refusal->why));
 }
 
 Settings settings_of(const std::string& mechanism, Settings s) {
   s.attention = mechanism;
-  const nn::Mechanism& own = mechanism_of(s.attention);
-  std::erase_if(s.options, [&](const auto& option) { return own.option(option.first) == nullptr; });
-  if (s.share && own.option(kShare) == nullptr) {
-    std::erase_if(*s.share, is_of_mechanism);
-    if (s.share->empty()) s.share.reset();
-  }
+  std::erase_if(s.options, [&](const auto& option) { return !has_option(s, option.first); });
+  if (!has_option(s, kShare)) keep_layers(s.share);
   return s;
 }
 
@@ -189,7 +225,7 @@ void check_options_apply(const Settings& s, std::string_view flag, const std::ve
   }
   if (s.share && !shared_by_mechanism(*s.share).empty()) given[kShare] = fmt::format("{}", fmt::join(*s.share, ","));
   for (const auto& [name, value] : given) {
-    const auto has = [&](const std::string& m) { return nn::find_mechanism(m).option(name) != nullptr; };
+    const auto has = [&](const std::string& mechanism) { return has_option(settings_of(mechanism, s), name); };
     require(std::ranges::any_of(mechanisms, has),
             fmt::format("{} {} applies to none of {} {}", flag_of(name), value, flag, fmt::join(mechanisms, ",")));
   }
@@ -197,14 +233,20 @@ void check_options_apply(const Settings& s, std::string_view flag, const std::ve
 
 Settings completed(Settings s) {
   const nn::Mechanism& mechanism = mechanism_of(s.attention);
-  for (const nn::AttentionOption& option : mechanism.option_list) {
-    if (option.of_dropout && s.attention_dropout == 0) continue;
-    if (option.name != kShare) {
-      s.options.try_emplace(option.name, option.get(mechanism.options));
-    } else if (!s.share) {
-      s.share = CLI::detail::split(option.get(mechanism.options), ',');
-    }
+  const Settings given = s;
+  for (const auto& [name, value] : all_options(given)) {
+    if (name != kShare) s.options[name] = value;
   }
+  s.share = share_of(given);
+  const auto further = further_mechanisms(s);
+  if (further.empty()) return s;
+  for (const std::string& other : std::views::values(further)) {
+    if (other != s.attention) s.own_options[other] = all_options(settings_of(other, given));
+  }
+  std::erase_if(s.options, [&](const auto& option) {
+    return mechanism.option(option.first) == nullptr && has_option(s, option.first);
+  });
+  if (mechanism.option(kShare) == nullptr) keep_layers(s.share);
   return s;
 }
 
@@ -220,7 +262,7 @@ std::vector<std::string> share_words() {
 }
 
 bool shares(const Settings& settings, const std::string& what) {
-  const std::optional<std::vector<std::string>> shared = completed(settings).share;
+  const std::optional<std::vector<std::string>> shared = share_of(settings);
   return shared && std::ranges::find(*shared, what) != shared->end();
 }
 
@@ -287,9 +329,9 @@ void validate(const Settings& s) {
   within("sharpness", s.of_users.sharpness, 0, 1e3);
   at_least("short-conv", s.short_conv, 0, 1'000'000);
   validate_words(s);
+  if (kind_of(s.task) == TaskKind::summaries) validate_summaries(s);
   check_options(s);  // this, positions_of and device_of check all other words
   if (kind_of(s.task) == TaskKind::text) require_causal("--attention", s.attention);
-  if (kind_of(s.task) == TaskKind::summaries) validate_summaries(s);
   positions_of(s);
   pool_of(s);
   validate_levels(s);

@@ -100,6 +100,9 @@ struct Settings {
   /// Options of the mechanism that the command line sets, by their names in nn::Mechanism::option_list; `completed`
   /// adds the others. The option `share` has a field of its own, since it can name layers too.
   std::map<std::string, std::string> options = {};
+  /// The same for single mechanisms, by their names: what a preset gives to one of several that have an option, and
+  /// what further_mechanisms of a run that was read had. It goes before `options`, and a flag replaces both.
+  std::map<std::string, std::map<std::string, std::string>> own_options = {};
   std::optional<std::vector<std::string>> share = {};  ///< some of share_words()
   int64_t short_conv = 0;                              ///< taps of a short convolution in the attention; 0 for none
   std::string positions = "learned";
@@ -162,6 +165,12 @@ struct Settings {
 /// The mechanism with this name. Throws UsageError for an unknown one.
 const nn::Mechanism& mechanism_of(const std::string& attention);
 
+/// The mechanisms of the run's model beside settings.attention, each with its part, "decoder" or "cross": those of
+/// writers of summaries.
+std::vector<std::pair<std::string, std::string>> further_mechanisms(const Settings& settings);
+/// Whether the run's model has a mechanism with this option.
+bool has_option(const Settings& settings, const std::string& option);
+
 /// The device that the run computes on.
 Device device_of(const Settings& settings);
 /// The dtype of models that are trained or timed: bfloat16 with --precision bfloat16, which means activations of
@@ -207,13 +216,13 @@ std::string length_of(const Settings& settings);
 std::string describe(const Settings& settings);
 
 /// The mechanism's options, such as an nn::FastmaxConfig, with the values that the settings give. Throws UsageError
-/// for an option that the mechanism does not have, and for a value that an option does not take.
+/// for an option that no mechanism of the model has, and for a value that an option does not take.
 std::any attention_options(const Settings& settings);
 /// How a model's blocks are built, with the mechanism's own options. Throws as `attention_options` does.
 nn::BlockConfig block_config(const Settings& settings);
-/// Throws UsageError for options that the mechanism refuses together. `max_tokens` is the length of the model's
-/// longest sequence, 0 while it is not known.
-void check_options(const Settings& settings, int64_t max_tokens = 0);
+/// Throws UsageError for options that the mechanism, which `flag` names, refuses together. `max_tokens` is the length
+/// of the model's longest sequence, 0 while it is not known.
+void check_options(const Settings& settings, int64_t max_tokens = 0, std::string_view flag = "--attention");
 /// The value of settings.lra.pool. Throws UsageError for an unknown word.
 nn::Pooling pool_of(const Settings& settings);
 /// The value of settings.texts.levels. Throws UsageError for an unknown word.
@@ -222,11 +231,12 @@ TextLevels levels_of(const Settings& settings);
 UserEncoder user_encoder_of(const Settings& settings);
 /// The value of settings.positions. Throws UsageError for an unknown word.
 nn::Positions positions_of(const Settings& settings);
-/// The settings for one of several mechanisms. They keep those options that it has.
+/// The settings for one of several mechanisms. They keep those options that it or a further mechanism has.
 Settings settings_of(const std::string& mechanism, Settings settings);
 /// Throws UsageError for an option that none of the mechanisms has; `flag` has named these.
 void check_options_apply(const Settings& settings, std::string_view flag, const std::vector<std::string>& mechanisms);
-/// The settings with defaults for those options of the mechanism that were not set.
+/// The settings with defaults for those options of the mechanism that were not set, and with all options of further
+/// mechanisms in `own_options`.
 Settings completed(Settings settings);
 
 /// "--fastmax-scale" for fastmax_scale.

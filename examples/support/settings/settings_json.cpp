@@ -100,6 +100,19 @@ void for_each_field(S& s, Field&& field) {
   field("precision", s.precision);
 }
 
+/// An option's value as JSON.
+nlohmann::json option_to_json(const nn::AttentionOption* option, const std::string& value) {
+  const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
+  return is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
+}
+
+/// An option's value as `json` has it under `name`.
+std::string option_from_json(const nn::AttentionOption& option, const nlohmann::json& json, const std::string& name) {
+  const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
+  return is_number ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))
+                   : linnet::detail::value_of<std::string>(json, name.c_str());
+}
+
 /// Removes the default options of other mechanisms, which older versions wrote into every config.json.
 void erase_defaults_of_others(Settings& s) {
   const nn::Mechanism& own = mechanism_of(s.attention);
@@ -123,10 +136,13 @@ nlohmann::json to_json(const Settings& settings) {
   const Settings all = completed(settings);
   nlohmann::json json;
   for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
-  for (const auto& [name, value] : all.options) {
-    const nn::AttentionOption* const option = mechanism_of(all.attention).option(name);
-    const bool is_number = option != nullptr && option->kind == nn::AttentionOption::Kind::integer;
-    json[name] = is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
+  for (const auto& [name, value] : all.options)
+    json[name] = option_to_json(mechanism_of(all.attention).option(name), value);
+  for (const auto& [part, mechanism] : further_mechanisms(all)) {
+    if (mechanism == all.attention) continue;
+    for (const auto& [name, value] : all.own_options.at(mechanism)) {
+      json[part + "_" + name] = option_to_json(mechanism_of(mechanism).option(name), value);
+    }
   }
   if (all.share) json[kShare] = *all.share;
   return json;
@@ -146,11 +162,12 @@ Settings settings_from_json(const nlohmann::json& json) {
       std::vector<std::string> names = option.older_names;
       names.push_back(option.name);
       for (const std::string& name : names) {
-        if (unknown.erase(name) == 0) continue;
-        const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
-        settings.options[option.name] = is_number
-                                            ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))
-                                            : linnet::detail::value_of<std::string>(json, name.c_str());
+        if (unknown.erase(name) > 0) settings.options[option.name] = option_from_json(option, json, name);
+      }
+      for (const auto& [part, other] : further_mechanisms(settings)) {
+        const std::string name = part + "_" + option.name;
+        if (other != mechanism.name || unknown.erase(name) == 0) continue;
+        settings.own_options[other][option.name] = option_from_json(option, json, name);
       }
     }
   }

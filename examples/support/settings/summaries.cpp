@@ -41,8 +41,9 @@ Settings published(const std::string& task, int64_t layers, int64_t context, int
   s.checkpoint_every = 2000;
   s.summary.decoder_layers = 4;
   s.summary.target_tokens = target_tokens;
-  s.options = {{"window", "64"}, {"window2", "256"},     {"global_tokens", "64"},
-               {"block", "32"},  {"random_blocks", "2"}, {"linformer_rank", "64"}};
+  s.options = {
+      {"window", "64"}, {"global_tokens", "64"}, {"block", "32"}, {"random_blocks", "2"}, {"linformer_rank", "64"}};
+  s.own_options = {{"poolingformer", {{"window", "256"}, {"window2", "512"}}}};
   return s;
 }
 
@@ -112,6 +113,8 @@ void validate_summaries(const Settings& s) {
   require(std::ranges::find(cross, summary.cross) != cross.end(),
           fmt::format("--cross {}: must be one of {}, which have cross-attention", summary.cross,
                       fmt::join(cross, ", ")));
+  check_options(settings_of(summary.decoder_attention, s), summary.target_tokens, "--decoder-attention");
+  check_options(settings_of(summary.cross, s), s.context, "--cross");
 }
 
 void add_article_flags(CLI::App& app, Settings& s) {
@@ -137,7 +140,7 @@ void add_article_flags(CLI::App& app, Settings& s) {
 void add_summary_flags(CLI::App& app, Settings& s) {
   app.add_option("--decoder-layers", s.summary.decoder_layers, "blocks of the decoder")->check(whole_number(1));
   app.add_option("--decoder-attention", s.summary.decoder_attention, "the mechanism of the decoder's self-attention")
-      ->check(CLI::IsMember(nn::causal_mechanisms()));
+      ->check(CLI::IsMember(nn::attention_mechanisms()));
   app.add_option("--cross", s.summary.cross, "the mechanism of the decoder's attention to the article")
       ->check(CLI::IsMember(nn::cross_mechanisms()));
   app.add_option("--label-smoothing", s.summary.label_smoothing,

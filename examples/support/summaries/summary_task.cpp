@@ -186,8 +186,8 @@ nn::EncoderDecoderConfig summary_model_config(const Settings& s, int64_t vocabul
           .decoder_layers = s.summary.decoder_layers,
           .share_layers = shares(s, "layers"),
           .block = block_config(s),
-          .decoder = {.mechanism = s.summary.decoder_attention},
-          .cross = {.mechanism = s.summary.cross},
+          .decoder = block_config(settings_of(s.summary.decoder_attention, s)).attention,
+          .cross = block_config(settings_of(s.summary.cross, s)).attention,
           .positions = positions_of(s)};
 }
 

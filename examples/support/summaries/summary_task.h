@@ -25,6 +25,7 @@ class SummaryTask : public Task {
   Evaluation test() override;
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override { return settings_.batch * train_.tokens() / train_.size(); }
+  std::vector<int64_t> lengths() const override { return {settings_.context}; }
   std::string data_name() const override { return articles_.name; }
   /// The first articles of the test with their summaries, which `test` has written.
   std::string sample(int64_t tokens) override;

@@ -14,6 +14,12 @@ namespace {
 
 constexpr int64_t kMaxShift = 2;  // pixels: the augmentation of preset mnist-small
 
+/// The tokens of an image.
+int64_t patch_count(const NamedImages& data, const Settings& s) {
+  const int64_t side = data.train.height() / s.patch;
+  return side * side;
+}
+
 /// Loads the images. Throws IoError unless they are square, and UsageError if the patches do not tile an image, if
 /// the attention's options do not fit their number, or if there are too few images for one batch.
 NamedImages images_for(const Settings& s) {
@@ -31,7 +37,7 @@ NamedImages images_for(const Settings& s) {
     throw UsageError(fmt::format("--patch {}: does not divide images of {} pixels a side; choose one of {}", s.patch,
                                  height, fmt::join(sides, ", ")));
   }
-  check_options(s, (height / s.patch) * (height / s.patch));
+  check_options(s, patch_count(data, s));
   if (s.batch <= data.train.size()) return data;
   throw UsageError(
       fmt::format("--batch {}: there are {} images; lower it", s.batch, format_count(data.train.size())));
@@ -70,10 +76,8 @@ class ImageTask : public Task {
   }
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
-  int64_t tokens_per_batch() const override {
-    const int64_t side = data_.train.height() / settings_.patch;
-    return settings_.batch * side * side;
-  }
+  int64_t tokens_per_batch() const override { return settings_.batch * patch_count(data_, settings_); }
+  std::vector<int64_t> lengths() const override { return {patch_count(data_, settings_)}; }
   std::string data_name() const override { return data_.name; }
   std::string sample(int64_t) override { return ""; }
 

@@ -27,6 +27,7 @@ class TwoLevelClassification : public ClassificationTask {
   }
 
   nn::Module& model() override { return model_; }
+  std::vector<int64_t> lengths() const override { return {kMostSentenceWords, kMostSentences}; }
 
  private:
   Tensor logits(const nn::Batch& batch) const override { return model_(batch); }

@@ -23,12 +23,14 @@ class SequenceClassification : public ClassificationTask {
  public:
   SequenceClassification(const Settings& s, ClassifierData data, const ClassifierOptions& options)
       : ClassificationTask(s, std::move(data), options.measures),
+        max_tokens_(options.model.max_tokens),
         rng_(s.seed),
         model_(rng_, options.model, model_dtype(s), device_of(s)) {
     begin_with(options.embeddings, model_.embeddings());
   }
 
   nn::Module& model() override { return model_; }
+  std::vector<int64_t> lengths() const override { return {max_tokens_}; }
 
  private:
   Tensor logits(const nn::Batch& batch) const override {
@@ -37,6 +39,7 @@ class SequenceClassification : public ClassificationTask {
     return model_(batch.inputs, others[0], others[1], others[2]);
   }
 
+  int64_t max_tokens_;
   Generator rng_;
   nn::SequenceClassifier model_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "support/settings/program.h"
 #include "support/users/conversion_task.h"
@@ -30,6 +31,24 @@ std::unique_ptr<Task> make_random_task(const Settings& settings) {
     case TaskKind::labelled_texts: return make_random_labelled_text_task(settings);
     default: return make_task(settings);
   }
+}
+
+void check_lengths(const Settings& settings, const Task& task) {
+  for (const int64_t length : task.lengths()) check_options(settings, length);
+}
+
+std::string note_of(const Settings& settings, const Task& task) {
+  const nn::Mechanism& mechanism = mechanism_of(settings.attention);
+  if (!mechanism.note) return "";
+  nn::AttentionConfig config = block_config(settings).attention;
+  config.causal = kind_of(settings.task) == TaskKind::text;
+  std::vector<std::string> notes;
+  for (const int64_t length : task.lengths()) {
+    config.max_tokens = length;
+    const std::string note = mechanism.note(config);
+    if (!note.empty() && std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
+  return fmt::format("{}", fmt::join(notes, "; "));
 }
 
 nn::Batch batch_at(nn::Loader& loader, int64_t index) {

@@ -40,6 +40,8 @@ class Task {
   virtual std::string test_data() const { return "all validation data"; }
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t tokens_per_batch() const = 0;
+  /// The lengths of the longest sequences that the model's attentions see, one for each of its encoders.
+  virtual std::vector<int64_t> lengths() const = 0;
   /// The name of the data set, by which a stand-in is told from the real one.
   virtual std::string data_name() const = 0;
   /// Text for samples.txt, written when training ends; empty for tasks without text.
@@ -60,6 +62,12 @@ std::unique_ptr<Task> make_task(const Settings& settings);
 std::unique_ptr<Task> make_random_task(const Settings& settings);
 std::unique_ptr<Task> make_random_sequence_task(const Settings& settings);
 std::unique_ptr<Task> make_random_labelled_text_task(const Settings& settings);
+
+/// Throws UsageError for options that the mechanism refuses at the lengths of the task.
+void check_lengths(const Settings& settings, const Task& task);
+/// What a reader of the run's results must know of its mechanism at the lengths of the task, such as that it is
+/// softmax attention there; empty where there is nothing to say.
+std::string note_of(const Settings& settings, const Task& task);
 
 /// The random streams of a run that draw batches; its Generator has other streams.
 enum class Stream : uint64_t { train = uint64_t{1} << 62, validate = uint64_t{2} << 62 };

@@ -67,6 +67,7 @@ class TextTask : public Task {
     return std::ssize(source_.text.train()) / (settings_.batch * settings_.context);
   }
   int64_t tokens_per_batch() const override { return settings_.batch * settings_.context; }
+  std::vector<int64_t> lengths() const override { return {settings_.context}; }
   std::string data_name() const override { return source_.name; }
   std::map<std::string, std::string> metadata() const override {
     return vocabulary_metadata(source_.text.vocabulary());

@@ -47,6 +47,9 @@ class ConversionTask : public Task {
   std::string test_data() const override { return "test data"; }
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override;
+  std::vector<int64_t> lengths() const override {
+    return {settings_.of_users.title_words, settings_.of_users.history};
+  }
   std::string data_name() const override { return data_.name; }
   std::string sample(int64_t) override { return ""; }
 

@@ -254,52 +254,6 @@ TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share 
   CHECK(text.out.starts_with("Bounds measured in this run: copies read and write "));
 }
 
-TEST_CASE("bench scaling: one object a length, and pictures") {
-  const Workshop shop;
-  const Ended ended = run_program("bench", {"--json", "scaling", "--from", "32", "--to", "64", "--head-dims", "16",
-                                            "--mechanisms", "softmax,fastformer", "--out", shop / "curves"});
-  REQUIRE(ended.code == 0);
-  std::istringstream lines(ended.out);
-  std::vector<int64_t> tokens;
-  for (std::string line; std::getline(lines, line);) {
-    const auto object = nlohmann::json::parse(line);
-    check_names_machine(object);
-    CHECK(object.value("dtype", "") == "float32");
-    tokens.push_back(object["tokens"]);
-  }
-  CHECK(tokens == std::vector<int64_t>{32, 64, 32, 64});
-  CHECK(names_in(shop / "curves") == std::vector<std::string>{"forward-16.png", "memory-16.png", "training-16.png"});
-}
-
-TEST_CASE("bench scaling and bench attention report the same memory for the same sequence") {
-  const Workshop shop;
-  const Ended scaling = run_program("bench", {"scaling", "--from", "1024", "--to", "1024", "--head-dims", "16",
-                                              "--heads", "2", "--mechanisms", "softmax", "--out", shop / "curves"});
-  const Ended attention = run_program("bench", {"--seconds", "0.001", "attention", "--tokens", "1024", "--heads", "2",
-                                                "--head-dim", "16", "--mechanism", "softmax"});
-  REQUIRE(scaling.code == 0);
-  REQUIRE(attention.code == 0);
-  const size_t begin = attention.out.find("peak ") + 5;
-  const std::string peak = attention.out.substr(begin, attention.out.find(',', begin) - begin);
-  CAPTURE(scaling.out);
-  CHECK(scaling.out.find(peak + "\n") != std::string::npos);
-}
-
-TEST_CASE("bench scaling: how time and memory grow, beside what the papers say") {
-  const Workshop shop;
-  const Ended ended = done("bench", {"scaling", "--from", "512", "--to", "2048", "--head-dims", "16", "--mechanisms",
-                                     "softmax,fastformer", "--out", shop / "curves"});
-  const std::string growths = ended.out.substr(ended.out.find("growth with the tokens N"));
-  CAPTURE(growths);
-  // Times are noisy; memory grows linearly, in both of them.
-  const auto has = [&](const std::string& row) { return std::regex_search(growths, std::regex(row)); };
-  CHECK(has("softmax +N\\^\\S+ +N\\^\\S+ +N\\^(0\\.9|1\\.0)\\d  N²·D\n"));
-  CHECK(has("fastformer +N\\^\\S+ +N\\^\\S+ +N\\^(0\\.9|1\\.0)\\d  N·D\n"));
-  const Ended few = done("bench", {"scaling", "--from", "64", "--to", "128", "--head-dims", "16", "--mechanisms",
-                                   "softmax", "--out", shop / "few"});
-  CHECK(few.out.find("softmax    –        –         –       N²·D") != std::string::npos);
-}
-
 TEST_CASE("bench model: a step of each model without attention") {
   for (const std::string& model : linnet::examples::model_names()) {
     CAPTURE(model);

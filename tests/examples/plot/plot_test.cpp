@@ -2,9 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
 
 #include "tests/examples/plot/picture.h"
 #include "tests/examples/run/full_disk.h"
@@ -18,6 +23,18 @@ constexpr Color kBlue = {0.00, 0.45, 0.70};  // the colours of the first four se
 constexpr Color kVermilion = {0.84, 0.37, 0.00};
 constexpr Color kGreen = {0.00, 0.62, 0.45};
 constexpr Color kPurple = {0.80, 0.47, 0.65};
+constexpr std::array<Color, 12> kTwelve = {kBlue,
+                                           kVermilion,
+                                           kGreen,
+                                           kPurple,
+                                           {0.90, 0.62, 0.00},
+                                           {0.34, 0.71, 0.91},
+                                           {0.00, 0.00, 0.00},
+                                           {0.94, 0.89, 0.26},
+                                           {0.45, 0.28, 0.12},
+                                           {0.50, 0.53, 0.58},
+                                           {0.38, 0.20, 0.60},
+                                           {0.72, 0.10, 0.30}};
 
 LineChart chart_of(std::vector<Series> series) {
   return {
@@ -61,6 +78,32 @@ TEST_CASE("plot: a series keeps the colour that it is given, wherever it stands"
   CHECK(picture.find(kPurple, 0, 1400).count > 1000);
   CHECK(picture.find(kBlue, 0, 1400).count > 1000);
   CHECK(picture.find(kVermilion).count == 0);
+}
+
+TEST_CASE("plot: each of twelve series has a colour and a marker of its own") {
+  constexpr Color kWhite = {1, 1, 1};
+  const auto rgb = [](Color c) { return std::tuple(c.red, c.green, c.blue); };
+  std::set<int64_t> sizes;
+  for (size_t i = 0; i < kTwelve.size(); ++i) {
+    CHECK(std::ranges::count_if(kTwelve, [&](Color c) { return rgb(c) == rgb(kTwelve[i]); }) == 1);
+    const Picture one = draw(chart_of({{"", {1, 2}, {1, kNan}, i}}));
+    const Region marker = one.find(kTwelve[i]);
+    REQUIRE(marker.count > 20);
+    CAPTURE(i);
+    const bool is_hollow = one.has((marker.left + marker.right) / 2, (marker.top + marker.bottom) / 2, kWhite);
+    CHECK(is_hollow == (i >= 6));
+    if (!is_hollow) sizes.insert(marker.count);
+  }
+  CHECK(sizes.size() >= 5);  // the two triangles may cover as many pixels
+}
+
+TEST_CASE("plot: of many points some are marked, and none of a light line") {
+  Series series{.x = std::vector<double>(200), .y = std::vector<double>(200, 1)};
+  std::iota(series.x.begin(), series.x.end(), 0);
+  const Region line = draw(chart_of({series})).find(kBlue);
+  CHECK(line.bottom - line.top > 8);  // a line is 4 pixels wide
+  series.light = true;
+  CHECK(draw(chart_of({series})).find(kBlue).count == 0);
 }
 
 TEST_CASE("plot: points that are not finite break the line, and lone points are marked") {

@@ -67,6 +67,7 @@ class GoldenTask : public Task {
   Evaluation evaluate(int64_t) override { return {}; }
   int64_t batches_per_epoch() const override { return golden_.get("inputs").size(0); }
   int64_t tokens_per_batch() const override { return 1; }
+  std::vector<int64_t> lengths() const override { return {1}; }
   std::string data_name() const override { return golden_.name; }
   std::string sample(int64_t) override { return ""; }
 

@@ -93,8 +93,10 @@ TEST_CASE("a run that was interrupted and resumed is the uninterrupted one, to t
 
 TEST_CASE("interrupted and resumed: the same for images, past the end of an epoch") {
   if (stand_in_hidden("mnist")) return;
-  for (const Arguments& attention :
-       {Arguments{}, {"--attention", "linformer"}, {"--attention", "informer", "--informer-queries", "5"}}) {
+  for (const Arguments& attention : {Arguments{},
+                                     {"--attention", "linformer"},
+                                     {"--attention", "informer", "--informer-queries", "5"},
+                                     {"--attention", "bigbird", "--block", "1"}}) {
     const Workshop shop;
     const Arguments flags{"--positions", "sinusoidal", "--steps",      "60", "--batch",   "250", "--accumulate", "2",
                           "--patch",     "7",          "--eval-every", "5",  "--dropout", "0.1"};

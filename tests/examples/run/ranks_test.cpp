@@ -129,7 +129,7 @@ TEST_CASE("ranks: every mechanism is the same to the bit, causal or not") {
       CHECK(mechanisms >= 8);
     }
   };
-  const Arguments dropout{"--dropout", "0.1", "--attention-dropout", "0.1"};
+  const Arguments dropout{"--dropout", "0.1", "--attention-dropout", "0.1", "--performer-redraw", "2"};
   check("shakespeare", 4, shop.tiny("x") + Arguments{"--batch", "8", "--accumulate", "2"} + dropout + steps("3"));
   check("own-texts", 2, every.flags("classify", "x") + Arguments{"--context", "32"} + dropout + steps("3"));
 }

@@ -177,6 +177,21 @@ TEST_CASE("--resume --steps, killed on the way and resumed: as if it had not bee
   }
 }
 
+TEST_CASE("--resume: a list of numbers among the options comes back, and another list is refused") {
+  const Workshop shop;
+  const Arguments flags{"--attention", "longformer", "--window",     "2",  "--dilation",         "1,2",
+                        "--steps",     "800",        "--eval-every", "50", "--checkpoint-every", "10"};
+  done("train_text", shop.tiny("whole") + flags);
+  CHECK(config_of(shop / "whole")["settings"]["dilation"] == "1,2");
+  kill_in_the_middle(shop.tiny("parts") + flags, shop / "parts", 3);
+  const Arguments resume{"--resume", "--out", shop / "parts"};
+  check_refused(run_program("train_text", resume + Arguments{"--attention", "longformer", "--dilation", "2,1"}), 2,
+                "--dilation \"2,1\": the run in " + (shop / "parts").string() +
+                    " keeps what it has, \"1,2\"; leave the flag out");
+  done("train_text", resume);
+  CHECK(read_bytes(shop / "parts/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
+}
+
 TEST_CASE("--resume --steps of as many as the run has made: it ends there, with an evaluation") {
   const Workshop shop;
   const Arguments flags{"--steps", "1000000", "--checkpoint-every", "7", "--warmup", "0"};

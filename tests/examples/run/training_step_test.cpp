@@ -36,6 +36,7 @@ class Counting : public Task {
   Evaluation evaluate(int64_t) override { return {}; }
   int64_t batches_per_epoch() const override { return 100; }
   int64_t tokens_per_batch() const override { return 1; }
+  std::vector<int64_t> lengths() const override { return {1}; }
   std::string data_name() const override { return "numbers"; }
   std::string sample(int64_t) override { return ""; }
 

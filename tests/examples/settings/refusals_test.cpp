@@ -127,11 +127,34 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
           "need; choose one of softmax");
   refused("train_shakespeare", {"--attention", "linformer"},
           "--attention linformer has no causal form (each of its slots mixes all tokens), which texts need");
+  refused(
+      "train_shakespeare", {"--attention", "bigbird"},
+      "--attention bigbird has no causal form (every block sees the last one, and the first sees all), which texts "
+      "need; choose one of softmax");
   refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "50"},
           "--linformer-rank 50 does not apply to --attention linformer, whose rank is at most the 49 tokens of the "
           "model; use less");
   refused("train_mnist", {"--attention", "linformer", "--linformer-rank", "-1"}, "--linformer-rank");
   refused("train_mnist", {"--attention", "linformer", "--linformer-share", "all"}, "--linformer-share");
+  refused("train_mnist", {"--attention", "longformer", "--window", "7"},
+          "--window 7 does not apply to --attention longformer, half of which is on each side; use an even number");
+  refused(
+      "train_shakespeare", {"--attention", "poolingformer", "--window", "7"},
+      "--window 7 does not apply to --attention poolingformer, half of which is on each side; use an even number");
+  refused("train_shakespeare", {"--attention", "poolingformer", "--pooling", "sum"}, "--pooling");
+  for (const char* dilation : {"0", "1,0", "-1", "1,", "one"}) {
+    refused("train_mnist", {"--attention", "longformer", "--dilation", dilation},
+            "--dilation " + std::string(dilation) + ": must be from 1 to 1073741824");
+  }
+  refused(
+      "train_mnist", {"--attention", "longformer", "--heads", "2", "--dilation", "1,2,3"},
+      "--dilation 1,2,3 does not apply to --attention longformer, of 2 heads; give one number for all, or one for "
+      "each");
+  refused("train_mnist", {"--attention", "bigbird", "--block", "0"}, "--block 0: must be from 1 to 1073741824");
+  refused("train_mnist", {"--attention", "bigbird", "--random-blocks", "-1"},
+          "--random-blocks -1: must be from 0 to 1073741824");
+  refused("train_mnist", {"--attention", "reformer", "--chunk", "0"}, "--chunk 0: must be from 1 to 1048576");
+  refused("train_mnist", {"--attention", "reformer", "--hashes", "0"}, "--hashes 0: must be from 1 to 1048576");
   refused("train_mnist", {"--attention", "informer", "--informer-factor", "0"},
           "--informer-factor 0: must be from 1 to 1000000");
   refused("train_mnist", {"--attention", "informer", "--linformer-rank", "8"},
@@ -181,6 +204,23 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("compare", {"--task=poetry"}, "--task poetry: must be shakespeare or mnist");
   refused("compare", {"--task=mnist", "--min-lr", "0"}, "--min-lr");
   refused("attention_maps", {"model", "--resume"}, "--resume does not apply to a model that is trained already");
+}
+
+TEST_CASE("a mechanism that refuses the lengths of the data: exit 2 before another one trains") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& tokens) {
+    CAPTURE(program);
+    const Arguments rank{"--attention", "softmax,linformer", "--linformer-rank", "50"};
+    const Ended ended = run_program(program, flags + rank);
+    check_says(ended, 2,
+               "--linformer-rank 50 does not apply to --attention linformer, whose rank is at most the " + tokens +
+                   " tokens of the model; use less");
+    CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  };
+  refused("compare", shop.tiny_images("run") + Arguments{"--task", "mnist"}, "16");
+  const Arguments few{"--users", "100", "--test-users", "10", "--steps", "1", "--out", shop / "run"};
+  refused("recommend", few, "30");
+  refused("convert", few, "30");
 }
 
 TEST_CASE("sample refuses flags out of range") {

@@ -110,7 +110,7 @@ TEST_CASE("summarise: refusals") {
     CHECK_FALSE(fs::exists(shop / "refused"));
   };
   refused({"--cross", "longformer"}, "longformer");
-  refused({"--decoder-attention", "linformer"}, "linformer");
+  refused({"--decoder-attention", "linformer"}, "linformer has no causal form");
   refused({"--beam", "0"}, "--beam");
   refused({"--max-length", "13"}, "--max-length 13: must lie from 0 to 12");
   refused({"--min-length", "13"}, "--min-length 13: must lie from 0 to 12");

@@ -60,6 +60,11 @@ TEST_CASE("attention: what cannot be is refused") {
           "fastmax2, fastformer, linear, performer, longformer, poolingformer, reformer");
   refused({.mechanism = "informer", .width = 8, .causal = true},
           "informer has no causal form (whether it chooses a query depends on later ones); choose one of softmax");
+  refused(
+      {.mechanism = "bigbird", .width = 8, .causal = true},
+      "bigbird has no causal form (every block sees the last one, and the first sees all); choose one of softmax");
+  refused({.mechanism = "bigbird", .width = 8, .causal = true, .make = nn::maker<nn::BigBirdAttention>()},
+          "bigbird has no causal form; leave it out");
   refused({.mechanism = "linformer", .width = 8, .max_tokens = -1},
           "linformer projects a number of tokens that is fixed, but max_tokens is -1; set it to the model's longest "
           "sequence");

@@ -138,6 +138,47 @@ TEST_CASE("an attention class without a step form does not start one either") {
   CHECK_THROWS_WITH_AS(model.attention->start(), doctest::Contains("identity has no step form"), ValueError);
 }
 
+TEST_CASE("Mechanism::note says where a mechanism is softmax attention, and nothing where it is not, or may not be") {
+  const auto note = [](nn::AttentionConfig config, int64_t tokens) {
+    config.max_tokens = tokens;
+    return nn::find_mechanism(config.mechanism).note(config);
+  };
+  const nn::AttentionConfig bigbird{.mechanism = "bigbird"};
+  CHECK(note(bigbird, 49) == "softmax attention, since 49 tokens make fewer than 8 blocks of 16");
+  CHECK_FALSE(note(bigbird, 112).empty());
+  CHECK(note(bigbird, 113) == "");
+  CHECK(note({.mechanism = "bigbird", .options = nn::BigBirdConfig{.block = 4, .random_blocks = 0}}, 21) == "");
+  const nn::LongformerConfig window{.window = 8};
+  CHECK(note({.mechanism = "longformer", .options = window}, 5) ==
+        "the window of 8 covers all 5 tokens, as in softmax attention");
+  CHECK(note({.mechanism = "longformer", .options = window}, 6) == "");
+  CHECK_FALSE(note({.mechanism = "longformer", .causal = true, .options = window}, 9).empty());
+  CHECK(note({.mechanism = "longformer", .causal = true, .options = window}, 10) == "");
+  CHECK(note({.mechanism = "longformer", .options = nn::LongformerConfig{.window = 8, .dilation = {2}}}, 5) == "");
+  const nn::PoolingformerConfig pools{.window = 8};
+  CHECK_FALSE(note({.mechanism = "poolingformer", .options = pools}, 5).empty());
+  CHECK(note({.mechanism = "poolingformer", .options = pools}, 6) == "");
+  for (const char* mechanism : {"bigbird", "longformer", "poolingformer"}) {
+    CHECK(note({.mechanism = mechanism}, 0) == "");  // a number that is not known
+  }
+}
+
+TEST_CASE("Mechanism: where bigbird is softmax attention, it says so, and has its operations") {
+  Generator rng(3);
+  const nn::Mechanism& bigbird = nn::find_mechanism("bigbird");
+  const nn::BigBirdConfig options{.block = 2, .random_blocks = 0};
+  for (const int64_t tokens : {9, 10, 11, 12}) {
+    CAPTURE(tokens);
+    const Tensor q = randn({1, 1, tokens, 4}, rng, DType::float64), v = randn({1, 1, tokens, 4}, rng, DType::float64);
+    const bool is_softmax =
+        max(abs(bigbird_attention(q, q, v, {.block = 2}) - softmax_attention(q, q, v))).item() < 1e-12;
+    CHECK(is_softmax == (tokens <= 10));
+    CHECK(bigbird.note({.mechanism = "bigbird", .max_tokens = tokens, .options = options}).empty() != is_softmax);
+    const nn::AttentionSize size{.tokens = tokens, .head_dim = 4, .options = options};
+    CHECK((bigbird.operations(size, {}) == nn::quadratic_operations(size, {})) == is_softmax);
+  }
+}
+
 TEST_CASE("least_qkv_bytes: eleven tensors [B, H, N, D] of the dtype") {
   nn::AttentionSize size{.batch = 2, .heads = 3, .tokens = 5, .head_dim = 7, .causal = true};
   CHECK(nn::least_qkv_bytes(size) == 11 * 2 * 3 * 5 * 7 * 4);
@@ -152,7 +193,10 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
                                        "examples/recommend.cpp",
                                        "examples/support/bench/crossover.cpp",
                                        "examples/support/bench/crossover.h",
+                                       "examples/support/bench/scaling.cpp",
                                        "examples/support/report/published.cpp",
+                                       "examples/support/settings/presets.cpp",
+                                       "examples/support/settings/summaries.cpp",
                                        "nn/models/fastformer_encoder.cpp",
                                        "nn/models/gpt2.cpp"};
   for (const std::string& name : linnet::test::files_below({"nn", "examples"})) {
