@@ -261,13 +261,13 @@ TrainingResult Run::finish() {
   result_.optimizer_bytes = largest_of_ranks(train_step_.optimizer().state_bytes());
   result_.full = task_.test();
   if (!folder_) return std::move(result_);
-  const Metrics& last = result_.history.back();
   result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
   const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
   result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
   result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
-  result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
+  result_.peak_bytes = memory_stats(device_of(s_)).peak;
+  for (const Metrics& m : result_.history) result_.peak_bytes = std::max(result_.peak_bytes, m.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());
   if (const std::string text = task_.sample(500); !text.empty()) folder_->write_text("samples.txt", text + "\n");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <sstream>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -17,8 +16,7 @@
 #include "support/run/run_folder.h"
 #include "support/run/training.h"
 #include "support/tasks/task.h"
-#include "tests/examples/plot/picture.h"
-#include "tests/examples/run/tiny_run.h"
+#include "tests/examples/lra/expressions.h"
 
 using namespace linnet;
 using namespace linnet::examples::test;
@@ -29,56 +27,6 @@ using linnet::test::read_bytes;
 using linnet::test::run_program;
 using linnet::test::write_bytes;
 namespace fs = std::filesystem;
-
-namespace {
-
-/// A file of `count` small expressions, from number `first` on.
-std::string expressions(int first, int count) {
-  std::string lines = "Source\tTarget\n";
-  for (int i = first; i < first + count; ++i) {
-    const int a = i % 10, b = (3 * i + i / 10) % 10, c = (7 * i + 1) % 10;
-    lines += i % 3 == 0 ? fmt::format("( ( ( [MAX {} ) {} ) ] )\t{}\n", a, b, std::max(a, b))
-                        : fmt::format("( ( ( ( [SM {} ) {} ) {} ) ] )\t{}\n", a, b, c, (a + b + c) % 10);
-  }
-  return lines;
-}
-
-/// A folder with 24 small expressions a part where programs look for ListOps, and room for what they write.
-class Expressions {
- public:
-  Expressions() {
-    fs::create_directories(folder_ / "data/listops");
-    int first = 0;
-    for (const std::string part : {"train", "val", "test"}) {
-      write_bytes(folder_ / ("data/listops/basic_" + part + ".tsv"), expressions(first, 24));
-      first += 24;
-    }
-  }
-  fs::path operator/(const std::string& name) const { return folder_ / name; }
-
-  /// The flags of a run of a moment into the folder `out`.
-  Arguments tiny(const std::string& out, const std::string& attention = "softmax") const {
-    return {"--preset", "lra-listops", "--data",       folder_ / "data",
-            "--out",    folder_ / out, "--attention",  attention,
-            "--layers", "1",           "--width",      "16",
-            "--heads",  "2",           "--steps",      "6",
-            "--batch",  "8",           "--eval-every", "2"};
-  }
-
- private:
-  linnet::test::TemporaryFolder folder_;
-};
-
-std::vector<nlohmann::json> metrics_of(const fs::path& run) {
-  std::istringstream lines(read_bytes(run / "metrics.jsonl"));
-  std::vector<nlohmann::json> all;
-  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
-  return all;
-}
-
-nlohmann::json results_of(const fs::path& run) { return nlohmann::json::parse(read_bytes(run / "results.json")); }
-
-}  // namespace
 
 TEST_CASE("lra: every mechanism trains, and says what it learned from") {
   const Expressions shop;

@@ -1,0 +1,31 @@
+/// What runs of lra write, and what is refused before data are read or made.
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "support/lra/load.h"
+#include "support/run/run_folder.h"
+#include "tests/examples/lra/expressions.h"
+
+using namespace linnet;
+using namespace linnet::examples::test;
+using linnet::test::Ended;
+using linnet::test::run_program;
+using linnet::test::write_bytes;
+namespace fs = std::filesystem;
+
+TEST_CASE("lra: a resumed run reports the largest peak memory of all its parts") {
+  const Expressions shop;
+  done("lra", shop.tiny("run"));
+  std::string lines;
+  for (nlohmann::json line : metrics_of(shop / "run")) {
+    if (line["step"] == 2) line["peak_bytes"] = 1'000'000'000'000;
+    lines += line.dump() + "\n";
+  }
+  write_bytes(shop / "run/metrics.jsonl", lines);
+  done("lra", {"--task", "listops", "--resume", "--out", shop / "run", "--steps", "8"});
+  CHECK(results_of(shop / "run")["peak_bytes"] == 1'000'000'000'000);
+}
