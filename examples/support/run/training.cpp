@@ -124,7 +124,8 @@ class Run {
   /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
   void save() const;
   [[noreturn]] void stop() const;
-  double tokens_per_second(double ms_per_step) const;
+  /// All tokens over all the time of the steps; with batches of different lengths, a median time says less.
+  double tokens_per_second() const;
   /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
   /// steps, of the medians that the run logged.
   double ms_per_step() const;
@@ -217,7 +218,6 @@ void Run::step() {
 void Run::evaluate() {
   train_step_.check_same();
   result_.final = task_.evaluate(s_.eval_batches);
-  const double ms = median(step_times_);
   const Metrics metrics{.step = at_.step,
                         .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
                         .val_loss = result_.final.loss,
@@ -225,8 +225,8 @@ void Run::evaluate() {
                         .measures = result_.final.measures,
                         .lr = rate_(at_.step),
                         .seconds = seconds_,
-                        .ms_per_step = ms,
-                        .tokens_per_second = tokens_per_second(ms),
+                        .ms_per_step = median(step_times_),
+                        .tokens_per_second = tokens_per_second(),
                         .peak_bytes = memory_stats(device_of(s_)).peak};
   at_.loss_sum = 0;
   at_.loss_count = 0;
@@ -262,7 +262,7 @@ TrainingResult Run::finish() {
   result_.full = task_.test();
   if (!folder_) return std::move(result_);
   result_.ms_per_step = ms_per_step();
-  result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
+  result_.tokens_per_second = tokens_per_second();
   const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
   result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
   result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
@@ -285,9 +285,9 @@ double Run::ms_per_step() const {
   return median(logged);
 }
 
-double Run::tokens_per_second(double ms_per_step) const {
-  const double tokens = static_cast<double>(task_.tokens_per_batch() * s_.accumulate);
-  return ms_per_step > 0 ? tokens / ms_per_step * 1e3 : 0;
+double Run::tokens_per_second() const {
+  const double tokens = static_cast<double>(at_.step * task_.tokens_per_batch() * s_.accumulate);
+  return seconds_ > 0 ? tokens / seconds_ : 0;
 }
 
 }  // namespace

@@ -29,3 +29,14 @@ TEST_CASE("lra: a resumed run reports the largest peak memory of all its parts")
   done("lra", {"--task", "listops", "--resume", "--out", shop / "run", "--steps", "8"});
   CHECK(results_of(shop / "run")["peak_bytes"] == 1'000'000'000'000);
 }
+
+TEST_CASE("lra: tokens a second are all tokens over all time") {
+  const Expressions shop;
+  done("lra", shop.tiny("run"));
+  const examples::SequenceData data = examples::load_sequences(examples::read_config(shop / "run"));
+  const auto mean = std::ssize(data.train.first().bytes()) / data.train.size();  // whole tokens
+  for (const nlohmann::json& line : metrics_of(shop / "run")) {
+    const double tokens = line["tokens_per_second"].get<double>() * line["seconds"].get<double>();
+    CHECK(tokens == doctest::Approx(static_cast<double>(8 * mean) * line["step"].get<double>()));
+  }
+}
