@@ -226,6 +226,7 @@ TEST_CASE("lra: the numbers of every preset are the published ones") {
     CHECK(examples::describe_model(s).starts_with("preset " + name));
     CHECK(examples::describe_model(s).find("warmup") == std::string::npos);
     CHECK(examples::sequence_model_config(s).max_tokens >= s.context);
+    if (name.ends_with("-small")) CHECK(std::tuple(s.eval_every, s.eval_batches * s.batch) == std::tuple(100, 2048));
   }
   Settings s = examples::preset("listops", "lra-listops-nystrom");
   s.options = {};
