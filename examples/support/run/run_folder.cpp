@@ -154,7 +154,16 @@ bool is_left_from_before(const fs::path& path) {
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
 
-/// Throws IoError if a new run would replace another run or other files, except those of a killed run (above).
+/// The absolute path of --data, so that the run can be resumed from any folder.
+std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
+
+/// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
+std::string text_of(const nlohmann::json& config) {
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
 void check_is_free(const Settings& settings) {
   if (holds_run(settings.out)) {
     throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
@@ -169,16 +178,6 @@ void check_is_free(const Settings& settings) {
                     settings.out.string(), name));
   }
 }
-
-/// The absolute path of --data, so that the run can be resumed from any folder.
-std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
-
-/// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
-std::string text_of(const nlohmann::json& config) {
-  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
 
 FolderLock::FolderLock(const fs::path& folder)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {

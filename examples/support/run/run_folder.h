@@ -87,6 +87,10 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
+/// Throws IoError if a new run would replace another run or other files. What a run leaves that was killed before it
+/// had a config.json may be replaced.
+void check_is_free(const Settings& settings);
+
 /// A program with several runs calls it for each of them before the first one trains. Throws IoError as RunFolder
 /// would. With settings.resume, it throws UsageError if the run has other settings, and sets it to false if there is
 /// no run.

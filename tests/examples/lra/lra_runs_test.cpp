@@ -40,3 +40,13 @@ TEST_CASE("lra: tokens a second are all tokens over all time") {
     CHECK(tokens == doctest::Approx(static_cast<double>(8 * mean) * line["step"].get<double>()));
   }
 }
+
+TEST_CASE("lra: a folder that is taken is refused before data are made") {
+  const Expressions shop;
+  done("lra", shop.tiny("run"));
+  fs::create_directories(shop / "empty");
+  const Ended ended = run_program(
+      "lra", {"--task", "listops", "--preset", "lra-listops-small", "--data", shop / "empty", "--out", shop / "run"});
+  check_refused(ended, 1, (shop / "run").string() + " holds a run already");
+  CHECK(fs::is_empty(shop / "empty"));
+}
