@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,8 @@ struct PublicSet {
   std::string files;     ///< its files, for messages
   std::string source;    ///< who has it: "published at https://…"
   std::string stand_in;  ///< what --stand-in takes in its place
+  /// Whether a place holds the set, where its files have no fixed names; null where `file` says it.
+  bool (*is_in)(const std::filesystem::path& place) = nullptr;
 };
 
 /// The place of the set. Where it is absent and settings.lra.stand_in is set, a line on stderr says so, and there is
