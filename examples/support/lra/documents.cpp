@@ -174,6 +174,7 @@ std::string made_up_word(int64_t i) {
 SequenceData load_reviews(const Settings& settings) {
   const auto found = find_public(settings, kReviews);
   if (!found) return generated(settings, kReviews, opinion_stand_in);
+  refuse_data_seed(settings, *found);
   const LabelledSequences test = read_reviews(found->path / "test", settings.context);
   return named_by_content(
       found->name,
@@ -183,6 +184,7 @@ SequenceData load_reviews(const Settings& settings) {
 SequenceData load_retrieval(const Settings& settings) {
   const auto found = find_public(settings, kPapers);
   if (!found) return generated(settings, kPapers, pair_stand_in);
+  refuse_data_seed(settings, *found);
   const auto read = [&](const std::string& part) {
     return read_pairs(found->path / fmt::format("new_aan_pairs.{}.tsv", part), settings.context);
   };

@@ -24,6 +24,14 @@ std::optional<FoundData> find_public(const Settings& settings, const PublicSet& 
   throw IoError(fmt::format("{}; it is {}, and --stand-in goes on with {}", absent, set.source, set.stand_in));
 }
 
+void refuse_data_seed(const Settings& settings, const FoundData& data) {
+  if (settings.lra.data_seed == LraSettings{}.data_seed) return;
+  throw UsageError(
+      fmt::format("--data-seed {} does not apply to the published data in {}, which are not generated; "
+                  "leave it out",
+                  settings.lra.data_seed, data.path.string()));
+}
+
 SequenceData named_by_content(const std::string& name, SequenceData data) {
   std::vector<std::span<const std::byte>> parts;
   for (const LabelledSequences* part : {&data.train, &data.dev, &data.test}) {

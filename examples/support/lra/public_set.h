@@ -28,6 +28,9 @@ struct PublicSet {
 /// Throws: IoError where it is absent without --stand-in, with its files, folder and source.
 std::optional<FoundData> find_public(const Settings& settings, const PublicSet& set);
 
+/// Throws UsageError where settings have a --data-seed for these data, which nothing generates.
+void refuse_data_seed(const Settings& settings, const FoundData& data);
+
 /// The data with a name that holds the size and CRC-32 of their bytes and labels.
 SequenceData named_by_content(const std::string& name, SequenceData data);
 

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/lra/cache.h"
 #include "support/settings/program.h"
 #include "tests/nn/data/idx_file.h"
 #include "tests/support/files.h"
@@ -72,8 +73,8 @@ TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the conte
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "mnist");
   for (const std::string part : {"train", "t10k"}) {
-    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"), idx_bytes({1, 9, 9}, std::string(81, 'x')));
-    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({1}, std::string(1, '\3')));
+    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"), idx_bytes({2, 9, 9}, std::string(162, 'x')));
+    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({2}, std::string(2, '\3')));
   }
   Settings settings = small_settings("digits", folder.path());
   CHECK_THROWS_WITH_AS(
@@ -82,5 +83,27 @@ TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the conte
                         "another preset, or a larger --downsample"),
       UsageError);
   settings.context = 81;
-  CHECK(load_sequences(settings).test.lengths() == std::vector<int64_t>{81});
+  CHECK(load_sequences(settings).test.lengths() == std::vector<int64_t>{81, 81});
+}
+
+TEST_CASE("lra tasks: --data-seed beside published data, which nothing generates") {
+  const TemporaryFolder folder;
+  for (const std::string file :
+       {"aclImdb/train/neg/1.txt", "aclImdb/train/pos/1.txt", "aclImdb/test/neg/1.txt", "aclImdb/test/pos/1.txt",
+        "tsv_data/new_aan_pairs.train.tsv", "tsv_data/new_aan_pairs.eval.tsv", "tsv_data/new_aan_pairs.test.tsv",
+        "listops/basic_train.tsv", "listops/basic_val.tsv", "listops/basic_test.tsv"}) {
+    std::filesystem::create_directories((folder / file).parent_path());
+    write_bytes(folder / file,
+                file.starts_with("tsv") ? "1.0\t1\t2\ta\tb\n" : "Source\tTarget\n( ( ( [MAX 2 ) 3 ) ] )\t3\n");
+  }
+  for (const std::string task : {"text", "retrieval", "listops"}) {
+    CAPTURE(task);
+    Settings settings = small_settings(task, folder.path());
+    settings.context = task == "listops" ? 1999 : 64;
+    settings.lra.min_tokens = 501;
+    CHECK(load_sequences(settings).train.size() > 0);
+    settings.lra.data_seed = 2;
+    const std::string message = "--data-seed 2 does not apply to the published data in " + folder.path().string();
+    CHECK_THROWS_WITH_AS(load_sequences(settings), doctest::Contains(message.c_str()), UsageError);
+  }
 }

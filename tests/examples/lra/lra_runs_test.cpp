@@ -50,3 +50,9 @@ TEST_CASE("lra: a folder that is taken is refused before data are made") {
   check_refused(ended, 1, (shop / "run").string() + " holds a run already");
   CHECK(fs::is_empty(shop / "empty"));
 }
+
+TEST_CASE("lra: --data-seed is no flag of tasks whose data nothing generates") {
+  for (const std::string task : {"image", "digits"}) {
+    check_refused(run_program("lra", {"--task", task, "--data-seed", "2"}), 2, "--data-seed");
+  }
+}
