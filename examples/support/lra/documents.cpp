@@ -30,7 +30,9 @@ const PublicSet kPapers{.name = "ACL Anthology Network",
                         .folder = "tsv_data",
                         .file = "new_aan_pairs.train.tsv",
                         .files = "new_aan_pairs.{train,eval,test}.tsv",
-                        .source = "published at https://github.com/google-research/long-range-arena (lra_release.gz)",
+                        .source =
+                            "part of lra_release.gz, which is gone where it was published (issue 52 of "
+                            "https://github.com/google-research/long-range-arena)",
                         .stand_in = "generated pairs of documents that share a topic or not"};
 
 constexpr std::array<int64_t, 3> kStandInCounts{10000, 2000, 2000};
