@@ -31,6 +31,11 @@ Examples pathfinder_examples(const LraSettings& settings, int64_t count, const R
   }
 }
 
+LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples) {
+  return to_sequences(examples, Ends::same_length,
+                      settings.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one);
+}
+
 SequenceData load_pathfinder(const Settings& settings) {
   const LraSettings& lra = settings.lra;
   const GeneratedSet set{.generator = "pathfinder",
@@ -41,8 +46,7 @@ SequenceData load_pathfinder(const Settings& settings) {
   const auto parts = cached(settings, set, [&](const ReportMade& report) {
     return pathfinder_examples(lra, kPathfinderCounts[0] + kPathfinderCounts[1] + kPathfinderCounts[2], report);
   });
-  const Ids ids = lra.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one;
-  const auto sequences = [&](const Examples& part) { return to_sequences(part, Ends::same_length, ids); };
+  const auto sequences = [&](const Examples& part) { return pathfinder_sequences(lra, part); };
   return {name_of(set), sequences(parts[0]), sequences(parts[1]), sequences(parts[2])};
 }
 

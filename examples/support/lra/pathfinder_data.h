@@ -12,6 +12,9 @@ namespace linnet::examples {
 /// Throws: UsageError for options that pathfinder_image() does not take.
 Examples pathfinder_examples(const LraSettings& settings, int64_t count, const ReportMade& report);
 
+/// The images as sequences of all their pixels, black ones at the end too.
+LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples);
+
 /// The task `pathfinder`: 160,000, 20,000 and 20,000 images of pathfinder_image(), which are generated once. A token
 /// is a grey pixel.
 ///
