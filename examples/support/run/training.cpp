@@ -260,6 +260,7 @@ TrainingResult Run::finish() {
   if (best_) best_->restore();
   result_.optimizer_bytes = largest_of_ranks(train_step_.optimizer().state_bytes());
   result_.full = task_.test();
+  result_.constant_accuracy = task_.constant_accuracy();
   if (!folder_) return std::move(result_);
   result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second();
@@ -296,6 +297,7 @@ Results TrainingResult::results() const {
   return {.step = tested_step,
           .loss = full.loss,
           .accuracy = full.accuracy,
+          .constant_accuracy = constant_accuracy,
           .measures = full.measures,
           .ms_per_step = ms_per_step,
           .parameters = parameters,

@@ -41,6 +41,19 @@ TEST_CASE("lra: tokens a second are all tokens over all time") {
   }
 }
 
+TEST_CASE("lra: results.json has what the commonest answer of the training data comes to on the test data") {
+  const Expressions shop;
+  std::string sevens, twos;
+  for (int i = 0; i < 9; ++i) {
+    sevens += "( ( ( [MAX 7 ) 7 ) ] )\t7\n";
+    twos += "( ( ( [MAX 2 ) 2 ) ] )\t2\n";
+  }
+  write_bytes(shop / "data/listops/basic_train.tsv", "Source\tTarget\n" + sevens + sevens + twos);
+  write_bytes(shop / "data/listops/basic_test.tsv", "Source\tTarget\n" + sevens + twos + twos);
+  done("lra", shop.tiny("run"));
+  CHECK(results_of(shop / "run")["constant_accuracy"].get<double>() == doctest::Approx(1.0 / 3));
+}
+
 TEST_CASE("lra: a folder that is taken is refused before data are made") {
   const Expressions shop;
   done("lra", shop.tiny("run"));
