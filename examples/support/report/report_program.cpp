@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "support/report/runs.h"
+#include "support/report/figures.h"
 #include "support/run/train_program.h"
 #include "support/settings/program.h"
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <regex>
 #include <string_view>
 
 #include <fcntl.h>
@@ -349,6 +350,14 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     throw IoError(
         fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));
   }
+}
+
+std::string machine_of(const fs::path& folder) {
+  const auto config = config_in(folder);
+  const auto build = config.is_object() ? config.value("build", nlohmann::json()) : nlohmann::json();
+  if (!build.is_string()) return "";
+  static const std::regex decided_by(R"(( threads) \([^)]*\))");
+  return std::regex_replace(build.get<std::string>(), decided_by, "$1");
 }
 
 fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {

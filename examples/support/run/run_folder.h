@@ -103,6 +103,10 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 /// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
 
+/// What computed the run in `folder`, as config.json has it of build_info: "linnet 0.2.0; CPU with v4 kernels, 2
+/// threads, …", without what decided the number of threads; empty where it has none. Throws as read_config.
+std::string machine_of(const std::filesystem::path& folder);
+
 /// The metrics of the run in `folder`. Throws IoError if they cannot be read.
 std::vector<Metrics> read_metrics(const std::filesystem::path& folder);
 

@@ -10,9 +10,9 @@
 
 #include "support/bench/floor.h"
 #include "support/bench/timing.h"
-#include "support/plot/plot.h"
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
+#include "support/run/loss_chart.h"
 #include "support/run/profile_report.h"
 #include "support/run/training_step.h"
 #include "support/settings/program.h"
@@ -272,8 +272,13 @@ TrainingResult Run::finish() {
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());
   if (const std::string text = task_.sample(500); !text.empty()) folder_->write_text("samples.txt", text + "\n");
-  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
-              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_->path() / "loss.png");
+  const LossCurve curve{.label = s_.attention,
+                        .color = mechanism_index(s_.attention),
+                        .history = result_.history,
+                        .losses = result_.losses};
+  write_png(loss_chart({curve}, Against::steps, fmt::format("Training {}", s_.attention),
+                       fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed)),
+            folder_->path() / "loss.png");
   return std::move(result_);
 }
 
@@ -332,34 +337,6 @@ TrainingResult train(Task& task, const Settings& settings) {
   } catch (const IoError& error) {  // such as a full disk
     throw IoError(fmt::format("{}; then go on with: {}", error.what(), run.resume_command()));
   }
-}
-
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& what, const std::filesystem::path& path) {
-  const bool steps = against == Against::steps;
-  const bool single = runs.size() == 1;
-  LineChart chart{.title = title,
-                  .subtitle = what,
-                  .x_label = steps ? "step" : "seconds of training",
-                  .y_label = single ? "loss" : "validation loss"};
-  if (single && steps) {
-    const auto& [name, result] = runs.front();
-    Series series{.label = "training", .color = mechanism_index(name), .light = true};
-    for (const StepLoss& at : result->losses) {
-      series.x.push_back(static_cast<double>(at.step));
-      series.y.push_back(at.loss);
-    }
-    chart.series.push_back(std::move(series));
-  }
-  for (const auto& [name, result] : runs) {
-    Series series{.label = single ? "validation" : name, .color = mechanism_index(name)};
-    for (const Metrics& m : result->history) {
-      series.x.push_back(steps ? static_cast<double>(m.step) : m.seconds);
-      series.y.push_back(m.val_loss);
-    }
-    chart.series.push_back(std::move(series));
-  }
-  write_png(chart, path);
 }
 
 }  // namespace linnet::examples

@@ -43,11 +43,4 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// Rank 0 writes. The results of the others lack the times of a step.
 TrainingResult train(Task& task, const Settings& settings);
 
-enum class Against : uint8_t { steps, seconds };
-
-/// Draws the validation losses of runs, named by their mechanisms; `what` names their data and settings. The picture
-/// of a single run shows its training losses too.
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& what, const std::filesystem::path& path);
-
 }  // namespace linnet::examples
