@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+
 #include "support/lra/cache.h"
 #include "support/lra/sequences.h"
 #include "support/settings/settings.h"
@@ -20,5 +22,10 @@ LabelledSequences pathfinder_sequences(const LraSettings& settings, const Exampl
 ///
 /// Throws: as pathfinder_examples.
 SequenceData load_pathfinder(const Settings& settings);
+
+/// Draws the first eight images with the label 1, whose markers lie on one snake, and below them eight with 0.
+///
+/// Throws: as pathfinder_examples; std::runtime_error if the file cannot be written.
+void draw_pathfinder_sheet(const LraSettings& settings, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

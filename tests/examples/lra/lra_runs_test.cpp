@@ -64,6 +64,15 @@ TEST_CASE("lra: a folder that is taken is refused before data are made") {
   CHECK(fs::is_empty(shop / "empty"));
 }
 
+TEST_CASE("lra --sheet draws images of Pathfinder alone") {
+  const Expressions shop;
+  done("lra", {"--task", "pathfinder", "--contour-length", "6", "--sheet", shop / "sheet.png"});
+  CHECK(fs::file_size(shop / "sheet.png") > 1000);
+  check_refused(run_program("lra", {"--task", "text", "--sheet", shop / "x.png"}), 2,
+                "--sheet draws images of --task pathfinder, not of text; name that task");
+  check_refused(run_program("lra", {"--sheet", shop / "x.png", "--table"}), 2, "--sheet does not apply to --table");
+}
+
 TEST_CASE("lra: --data-seed is no flag of tasks whose data nothing generates") {
   for (const std::string task : {"image", "digits"}) {
     check_refused(run_program("lra", {"--task", task, "--data-seed", "2"}), 2, "--data-seed");

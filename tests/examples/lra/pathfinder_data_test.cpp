@@ -79,6 +79,14 @@ TEST_CASE("pathfinder data: black pixels that are padding change nothing in any 
   }
 }
 
+TEST_CASE("pathfinder data: a sheet of eight images of each label") {
+  const TemporaryFolder folder;
+  draw_pathfinder_sheet({.contour_length = 6, .distractors = 0}, folder / "sheet.png");
+  const Picture sheet(folder / "sheet.png");
+  CHECK(sheet.width() > 8 * 32 * 4);
+  CHECK(sheet.height() > 2 * 32 * 4);
+}
+
 TEST_CASE("pathfinder data: options that the generator does not take are named by their flags") {
   const LraSettings settings{.contour_length = 1, .distractors = 0};
   CHECK_THROWS_WITH_AS(pathfinder_examples(settings, 1, [](int64_t) {}),
