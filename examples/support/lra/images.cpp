@@ -1,5 +1,6 @@
 #include "support/lra/images.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -26,12 +27,22 @@ const PublicSet kCifar{.name = "CIFAR-10",
                        .source = "published at https://www.cs.toronto.edu/~kriz/cifar.html, the binary version",
                        .stand_in = "Fashion-MNIST"};
 
+/// Whether a folder has images in MNIST's format, whose files have several usual names.
+bool holds_mnist(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator files(folder, error);
+  return !error && std::any_of(begin(files), end(files), [](const fs::directory_entry& file) {
+    return file.path().filename().string().find("train-images") != std::string::npos;
+  });
+}
+
 const PublicSet kMnist{.name = "MNIST",
                        .folder = "mnist",
                        .file = "",
                        .files = "{train,t10k}-{images-idx3,labels-idx1}-ubyte",
                        .source = "fetched by examples/fetch_data.sh",
-                       .stand_in = "drawn digits"};
+                       .stand_in = "drawn digits",
+                       .is_in = holds_mnist};
 
 /// Where Debian's package dataset-fashion-mnist puts the files.
 constexpr const char* kDebianFashion = "/usr/share/datasets/fashion-mnist";

@@ -196,6 +196,7 @@ SequenceData load_listops(const Settings& settings) {
   }
   if (least == kPublishedLeast && most == kPublishedMost) {
     if (const auto found = find_data(settings, "listops", "basic_train.tsv")) {
+      refuse_data_seed(settings, *found);
       const auto read = [&](const std::string& part) {
         return read_listops(found->path / fmt::format("basic_{}.tsv", part), most);
       };

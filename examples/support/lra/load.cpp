@@ -1,6 +1,8 @@
 #include "support/lra/load.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +16,25 @@ namespace linnet::examples {
 namespace {
 
 constexpr int64_t kByteIds = 257;  // every byte, and padding
+
+/// The largest of some bytes; 0 of none.
+uint8_t largest(std::span<const uint8_t> bytes) { return bytes.empty() ? uint8_t{0} : std::ranges::max(bytes); }
+
+/// Throws IoError for a part that no model of the task can learn from.
+void check_part(const LabelledSequences& part, const std::string& where, const SequenceTask& task) {
+  if (part.size() == 0) throw IoError(where + " has no examples; get or make the data again");
+  const int64_t label = largest(part.labels());
+  if (label >= task.classes) {
+    throw IoError(fmt::format("{} has the label {}, and those of {} are 0 to {}; get or make the data again", where,
+                              label, task.name, task.classes - 1));
+  }
+  const int64_t byte = std::max(largest(part.first().bytes()), largest(part.second().bytes()));
+  const int64_t id = byte + (part.ids() == Ids::byte_plus_one ? 1 : 0);
+  if (id >= task.ids) {
+    throw IoError(fmt::format("{} has the id {}, and those of {} are 0 to {}; get or make the data again", where, id,
+                              task.name, task.ids - 1));
+  }
+}
 
 }  // namespace
 
@@ -35,9 +56,12 @@ const SequenceTask& sequence_task(const std::string& name) {
 }
 
 SequenceData load_sequences(const Settings& settings) {
-  SequenceData data = sequence_task(settings.task).load(settings);
+  const SequenceTask& task = sequence_task(settings.task);
+  SequenceData data = task.load(settings);
   int64_t longest = 0;
-  for (const LabelledSequences* part : {&data.train, &data.dev, &data.test}) {
+  for (const auto& [part, name] :
+       {std::pair(&data.train, "train"), std::pair(&data.dev, "dev"), std::pair(&data.test, "test")}) {
+    check_part(*part, fmt::format("{}: the part {}", data.name, name), task);
     for (const int64_t length : part->lengths()) longest = std::max(longest, length);
   }
   if (longest <= settings.context) return data;

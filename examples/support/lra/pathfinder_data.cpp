@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "support/lra/pathfinder.h"
+#include "support/plot/image_sheet.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -31,6 +32,11 @@ Examples pathfinder_examples(const LraSettings& settings, int64_t count, const R
   }
 }
 
+LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples) {
+  return to_sequences(examples, Ends::same_length,
+                      settings.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one);
+}
+
 SequenceData load_pathfinder(const Settings& settings) {
   const LraSettings& lra = settings.lra;
   const GeneratedSet set{.generator = "pathfinder",
@@ -41,9 +47,30 @@ SequenceData load_pathfinder(const Settings& settings) {
   const auto parts = cached(settings, set, [&](const ReportMade& report) {
     return pathfinder_examples(lra, kPathfinderCounts[0] + kPathfinderCounts[1] + kPathfinderCounts[2], report);
   });
-  const Ids ids = lra.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one;
-  const auto sequences = [&](const Examples& part) { return to_sequences(part, Ends::same_length, ids); };
+  const auto sequences = [&](const Examples& part) { return pathfinder_sequences(lra, part); };
   return {name_of(set), sequences(parts[0]), sequences(parts[1]), sequences(parts[2])};
+}
+
+void draw_pathfinder_sheet(const LraSettings& settings, const std::filesystem::path& path) {
+  constexpr int64_t kOfLabel = 8, kDrawn = 64;  // of which nearly surely eight have each label
+  const Examples all = pathfinder_examples(settings, kDrawn, [](int64_t) {});
+  Tensor images = zeros({2 * kOfLabel, PathfinderImage::kSide, PathfinderImage::kSide});
+  const std::span<float> greys = images.mutable_data<float>();
+  std::array<int64_t, 2> counts{};
+  for (int64_t i = 0; i < kDrawn; ++i) {
+    const uint8_t label = all.labels[static_cast<size_t>(i)];
+    if (counts[label] == kOfLabel) continue;
+    const int64_t place = (1 - label) * kOfLabel + counts[label]++;
+    std::transform(all.sequences.bytes.begin() + i * PathfinderImage::kPixels,
+                   all.sequences.bytes.begin() + (i + 1) * PathfinderImage::kPixels,
+                   greys.begin() + place * PathfinderImage::kPixels, [](uint8_t grey) { return grey / 255.0F; });
+  }
+  write_png({.title = "Pathfinder: both markers on one snake above, on two below",
+             .subtitle = fmt::format("contour length {}, {} distractors to try, seed {}", settings.contour_length,
+                                     settings.distractors, settings.data_seed),
+             .images = images,
+             .columns = kOfLabel},
+            path);
 }
 
 }  // namespace linnet::examples

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+
 #include "support/lra/cache.h"
 #include "support/lra/sequences.h"
 #include "support/settings/settings.h"
@@ -12,10 +14,18 @@ namespace linnet::examples {
 /// Throws: UsageError for options that pathfinder_image() does not take.
 Examples pathfinder_examples(const LraSettings& settings, int64_t count, const ReportMade& report);
 
+/// The images as sequences of all their pixels, black ones at the end too.
+LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples);
+
 /// The task `pathfinder`: 160,000, 20,000 and 20,000 images of pathfinder_image(), which are generated once. A token
 /// is a grey pixel.
 ///
 /// Throws: as pathfinder_examples.
 SequenceData load_pathfinder(const Settings& settings);
+
+/// Draws the first eight images with the label 1, whose markers lie on one snake, and below them eight with 0.
+///
+/// Throws: as pathfinder_examples; std::runtime_error if the file cannot be written.
+void draw_pathfinder_sheet(const LraSettings& settings, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

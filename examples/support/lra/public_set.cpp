@@ -11,7 +11,9 @@
 namespace linnet::examples {
 
 std::optional<FoundData> find_public(const Settings& settings, const PublicSet& set) {
-  if (auto found = find_data(settings, set.folder, set.file)) return found;
+  auto found =
+      set.is_in != nullptr ? find_data(settings, set.folder, set.is_in) : find_data(settings, set.folder, set.file);
+  if (found) return found;
   const std::string place = settings.data.empty() ? fmt::format("a folder {}/ in {}", set.folder, data_places())
                                                   : fmt::format("{0} or {0}/{1}", settings.data.string(), set.folder);
   const std::string absent = fmt::format("no {} ({}) in {}", set.name, set.files, place);
@@ -20,6 +22,14 @@ std::optional<FoundData> find_public(const Settings& settings, const PublicSet& 
     return std::nullopt;
   }
   throw IoError(fmt::format("{}; it is {}, and --stand-in goes on with {}", absent, set.source, set.stand_in));
+}
+
+void refuse_data_seed(const Settings& settings, const FoundData& data) {
+  if (settings.lra.data_seed == LraSettings{}.data_seed) return;
+  throw UsageError(
+      fmt::format("--data-seed {} does not apply to the published data in {}, which are not generated; "
+                  "leave it out",
+                  settings.lra.data_seed, data.path.string()));
 }
 
 SequenceData named_by_content(const std::string& name, SequenceData data) {

@@ -52,6 +52,7 @@ class LabelledSequences : public nn::Dataset {
   /// The number of tokens of each example; of a pair, that of the longer sequence.
   std::vector<int64_t> lengths() const;
   std::span<const uint8_t> labels() const { return labels_; }
+  Ids ids() const { return ids_; }
   const ByteSequences& first() const { return first_; }
   const ByteSequences& second() const { return second_; }
 

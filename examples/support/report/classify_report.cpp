@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "support/report/group_table.h"
 #include "support/report/published.h"
 #include "support/report/report_program.h"
 #include "support/report/runs.h"

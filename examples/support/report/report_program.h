@@ -14,6 +14,8 @@ struct ReportProgram {
   std::string description;
   /// Prints the results of all finished runs in a folder and its subfolders.
   void (*print_table)(const std::filesystem::path& folder);
+  /// Draws examples of the data, with --sheet FILE; null where the program cannot.
+  void (*draw_sheet)(const Settings& settings, const std::filesystem::path& path) = nullptr;
 };
 
 /// The main function of such a program: train_program, with the flags --table and --figures. Returns the exit code.

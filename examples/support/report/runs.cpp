@@ -4,16 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "support/format.h"
-#include "support/plot/plot.h"
-#include "support/run/run_folder.h"
-#include "support/run/training.h"
+#include "support/settings/program.h"
 #include "support/spread.h"
-#include "support/table.h"
 
 namespace linnet::examples {
 namespace {
@@ -40,6 +37,11 @@ Settings without_table_9(Settings s) {
   return s;
 }
 
+std::nullopt_t left_out(const fs::path& folder, std::string_view why) {
+  fmt::print(stderr, "leaving out {}: {}\n", folder.string(), why);
+  return std::nullopt;
+}
+
 /// The run of a task of this kind in a folder. A line on stderr says which folders cannot be read.
 std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
   try {
@@ -48,11 +50,15 @@ std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
     run.settings = read_config(folder, &run.data);
     const std::optional<Results> results = read_results(folder);
     if (!results || kind_of(run.settings.task) != kind) return std::nullopt;
+    (void)preset(run.settings.task, run.settings.preset);  // throws where this version has no such preset
+    run.machine = machine_of(folder);
     run.results = *results;
+    run.history = read_metrics(folder);
     return run;
   } catch (const IoError& error) {
-    fmt::print(stderr, "leaving out {}: {}\n", folder.string(), error.message());
-    return std::nullopt;
+    return left_out(folder, error.message());
+  } catch (const UsageError& error) {
+    return left_out(folder, error.what());
   }
 }
 
@@ -103,66 +109,6 @@ Spread spread_of(const Runs& runs, double (*value)(const FinishedRun&)) {
   return spread;
 }
 
-double ms_of(const FinishedRun& run) { return run.results.ms_per_step; }
-double peak_of(const FinishedRun& run) { return static_cast<double>(run.results.peak_bytes); }
-
-void print_group(const Group& group, const Rows& rows) {
-  const bool has_macro_f = !std::isnan(macro_f_of(rows.begin()->second.front()));
-  std::vector<std::string> columns{"attention", "accuracy, %", "ms/step", "steps/s", "peak memory", "parameters"};
-  if (has_macro_f) columns.insert(columns.begin() + 2, "macro-F, %");
-  Table table(columns);
-  for (const auto& [row, runs] : rows) {
-    std::vector<std::string> cells{row.label,
-                                   percent_text(runs, accuracy_of),
-                                   fmt::format("{:.1f}", mean_of(runs, ms_of)),
-                                   fmt::format("{:.2f}", steps_per_second(runs)),
-                                   format_bytes(static_cast<int64_t>(mean_of(runs, peak_of))),
-                                   format_count(runs.front().results.parameters)};
-    if (has_macro_f) cells.insert(cells.begin() + 2, percent_text(runs, macro_f_of));
-    table.add_row(cells);
-  }
-  fmt::print("{}, {}: {}\n{}\n", group.task, group.data, group.what, table.str());
-}
-
-/// A name for the files of a group: the preset, with a number where several groups share it.
-std::string file_name(const std::string& preset, std::map<std::string, int>& used) {
-  const int number = ++used[preset];
-  return number == 1 ? preset : fmt::format("{}-{}", preset, number);
-}
-
-void draw_accuracies(const Group& group, const Rows& rows, const fs::path& path) {
-  double most = 0;
-  for (const auto& [row, runs] : rows) most = std::max(most, mean_of(runs, peak_of));
-  LineChart chart{.title = fmt::format("{}: accuracy against speed, area in proportion to peak memory (largest {})",
-                                       group.task, format_bytes(static_cast<int64_t>(most))),
-                  .subtitle = fmt::format("{}, {}", group.data, group.what),
-                  .x_label = "training steps a second",
-                  .y_label = "accuracy, %",
-                  .log_x = true};
-  for (const auto& [row, runs] : rows) {
-    chart.series.push_back({.label = row.label,
-                            .x = {steps_per_second(runs)},
-                            .y = {mean_of(runs, accuracy_of)},
-                            .color = row.mechanism,
-                            .areas = {mean_of(runs, peak_of) / most}});
-  }
-  write_png(chart, path);
-}
-
-void draw_group_losses(const Group& group, const Rows& rows, Against against, const fs::path& path) {
-  std::vector<TrainingResult> results;
-  results.reserve(rows.size());
-  std::vector<std::pair<std::string, const TrainingResult*>> curves;
-  for (const auto& [row, runs] : rows) {
-    results.emplace_back().history = read_metrics(runs.front().folder);
-    curves.emplace_back(row.label, &results.back());
-  }
-  draw_losses(
-      curves, against,
-      fmt::format("{}: validation loss {}", group.task, against == Against::steps ? "step by step" : "in equal time"),
-      fmt::format("{}, {}", group.data, group.what), path);
-}
-
 }  // namespace
 
 Groups groups_in(const fs::path& folder, TaskKind kind) {
@@ -198,30 +144,17 @@ std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&)
   return runs.size() == 1 ? text : fmt::format("{} ({} seeds)", text, runs.size());
 }
 
+double ms_of(const FinishedRun& run) { return run.results.ms_per_step; }
+double peak_of(const FinishedRun& run) { return static_cast<double>(run.results.peak_bytes); }
 double steps_per_second(const Runs& runs) { return 1e3 / mean_of(runs, ms_of); }
 
 bool is_whole(const FinishedRun& run) {
-  const Settings s = without_table_9(run.settings);
+  Settings s = without_table_9(run.settings);
+  s.lra.black_is_padding = false;
+  s.lra.stand_in = false;  // the name of the data says whether others stand in
   return !s.preset.ends_with("-small") && !run.data.starts_with("stand-in") &&
          length_of(s) == length_of(preset(s.task, s.preset)) &&
          describe_model(without_mechanism(s)) == "preset " + s.preset;
-}
-
-void print_groups(const Groups& groups) {
-  for (const auto& [group, rows] : groups) print_group(group, rows);
-}
-
-void draw_figures(const fs::path& folder, TaskKind kind) {
-  std::map<std::string, int> used;
-  for (const auto& [group, rows] : groups_in(folder, kind)) {
-    const std::string name = file_name(rows.begin()->second.front().settings.preset, used);
-    const fs::path accuracy = folder / (name + "-accuracy.png"), steps = folder / (name + "-loss.png"),
-                   seconds = folder / (name + "-loss-seconds.png");
-    draw_accuracies(group, rows, accuracy);
-    draw_group_losses(group, rows, Against::steps, steps);
-    draw_group_losses(group, rows, Against::seconds, seconds);
-    fmt::print("{}\n{}\n{}\n", accuracy.string(), steps.string(), seconds.string());
-  }
 }
 
 }  // namespace linnet::examples

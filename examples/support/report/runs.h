@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/run/results.h"
+#include "support/run/run_folder.h"
 #include "support/settings/settings.h"
 
 /// Finished runs side by side, for tables and figures.
@@ -18,7 +19,9 @@ struct FinishedRun {
   std::filesystem::path folder;
   Settings settings;
   std::string data;
+  std::string machine;  ///< what computed: linnet's version, the processor and its kernels, the number of threads
   Results results;
+  std::vector<Metrics> history;
 };
 
 /// Runs that may be compared: of one preset, with the same changes to it, on the same data and device.
@@ -47,18 +50,14 @@ Groups groups_in(const std::filesystem::path& folder, TaskKind kind);
 double mean_of(const Runs& runs, double (*value)(const FinishedRun&));
 double accuracy_of(const FinishedRun& run);  ///< of the test data, in %
 double macro_f_of(const FinishedRun& run);   ///< in %; NaN for a run without
+double ms_of(const FinishedRun& run);        ///< of a step
+double peak_of(const FinishedRun& run);      ///< peak memory in bytes
 double steps_per_second(const Runs& runs);
 /// "37.40", or with several seeds "37.40 ± 0.31 (3 seeds)", where the spread is the sample standard deviation.
 std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&));
 
-/// Whether a run stands beside published rows: of a preset without changes, on the data that they name.
+/// Whether a run stands beside published rows: of a preset without changes, on the data that they name. Whether black
+/// pixels are padding does not matter; the published runs hide them, and the table says which of ours do.
 bool is_whole(const FinishedRun& run);
-
-/// Prints a table for each group.
-void print_groups(const Groups& groups);
-
-/// Draws, for each preset and data set, accuracy against steps a second with memory as area (Gerami et al. 2024,
-/// figure 5), and the loss against steps and against seconds (figure 6), into `folder`. Throws as groups_in.
-void draw_figures(const std::filesystem::path& folder, TaskKind kind);
 
 }  // namespace linnet::examples

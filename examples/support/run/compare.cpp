@@ -8,6 +8,7 @@
 
 #include "support/format.h"
 #include "support/ranks.h"
+#include "support/run/loss_chart.h"
 #include "support/run/training.h"
 #include "support/settings/program.h"
 #include "support/table.h"
@@ -112,11 +113,11 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   CommonData data;
   const std::vector<ComparedRuns> compared = train_all(runs, program, data);
   if (!is_first_rank()) return;
-  std::vector<std::pair<std::string, const TrainingResult*>> curves;  // of the first seed
+  std::vector<LossCurve> curves;  // of the first seed
   for (const ComparedRuns& of : compared) {
     const std::string& sample = data.samples[curves.size()];
     if (!sample.empty()) fmt::print("\n---- {} writes ----\n{}\n", of.name, sample);
-    curves.emplace_back(of.name, &of.results.front());
+    curves.push_back({.label = of.name, .color = mechanism_index(of.name), .history = of.results.front().history});
   }
   const bool of_test = settings.keep_best || data.of_test == "test data";
   const std::string what = fmt::format("{}, {}", data.name, describe(settings));
@@ -129,8 +130,8 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   // Gerami et al. 2024, figure 6
   const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
   const std::string drawn = fmt::format("{}, {}", what, seeds_of(settings, 1));
-  draw_losses(curves, Against::steps, "Attention mechanisms compared, step by step", drawn, steps);
-  draw_losses(curves, Against::seconds, "Attention mechanisms compared, in equal time", drawn, seconds);
+  write_png(loss_chart(curves, Against::steps, "Attention mechanisms compared, step by step", drawn), steps);
+  write_png(loss_chart(curves, Against::seconds, "Attention mechanisms compared, in equal time", drawn), seconds);
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 

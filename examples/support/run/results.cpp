@@ -36,6 +36,7 @@ void write_results(const std::filesystem::path& folder, const Results& r) {
                       {"parameters", r.parameters},
                       {"peak_bytes", r.peak_bytes}};
   if (r.accuracy) json["accuracy"] = *r.accuracy;
+  if (r.constant_accuracy) json["constant_accuracy"] = *r.constant_accuracy;
   for (const auto& [name, value] : r.measures) json["measures"][name] = value;
   if (r.processes > 1) {
     json["processes"] = {{"count", r.processes},
@@ -59,6 +60,7 @@ std::optional<Results> read_results(const std::filesystem::path& folder) {
               .parameters = value_of<int64_t>(json, "parameters"),
               .peak_bytes = value_of<int64_t>(json, "peak_bytes")};
     if (json.contains("accuracy")) r.accuracy = value_of<double>(json, "accuracy");
+    if (json.contains("constant_accuracy")) r.constant_accuracy = value_of<double>(json, "constant_accuracy");
     r.measures = measures_of(json);
     return r;
   } catch (const nlohmann::json::exception& error) {

@@ -15,6 +15,7 @@ struct Results {
   int64_t step = 0;  ///< of the weights that were evaluated
   double loss = 0;   ///< of Task::test
   std::optional<double> accuracy = {};
+  std::optional<double> constant_accuracy = {};  ///< Task::constant_accuracy
   Measures measures = {};
   double ms_per_step = 0;
   int64_t parameters = 0;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <regex>
 #include <string_view>
 
 #include <fcntl.h>
@@ -154,7 +155,16 @@ bool is_left_from_before(const fs::path& path) {
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
 
-/// Throws IoError if a new run would replace another run or other files, except those of a killed run (above).
+/// The absolute path of --data, so that the run can be resumed from any folder.
+std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
+
+/// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
+std::string text_of(const nlohmann::json& config) {
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
 void check_is_free(const Settings& settings) {
   if (holds_run(settings.out)) {
     throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
@@ -169,16 +179,6 @@ void check_is_free(const Settings& settings) {
                     settings.out.string(), name));
   }
 }
-
-/// The absolute path of --data, so that the run can be resumed from any folder.
-std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
-
-/// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
-std::string text_of(const nlohmann::json& config) {
-  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-}  // namespace
 
 FolderLock::FolderLock(const fs::path& folder)
     : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
@@ -352,6 +352,14 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     throw IoError(
         fmt::format("{} is damaged, or of another version of linnet: {}; {}", path.string(), error.what(), kRemedy));
   }
+}
+
+std::string machine_of(const fs::path& folder) {
+  const auto config = config_in(folder);
+  const auto build = config.is_object() ? config.value("build", nlohmann::json()) : nlohmann::json();
+  if (!build.is_string()) return "";
+  static const std::regex decided_by(R"(( threads) \([^)]*\))");
+  return std::regex_replace(build.get<std::string>(), decided_by, "$1");
 }
 
 fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {

@@ -87,6 +87,10 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
+/// Throws IoError if a new run would replace another run or other files. What a run leaves that was killed before it
+/// had a config.json may be replaced.
+void check_is_free(const Settings& settings);
+
 /// A program with several runs calls it for each of them before the first one trains. Throws IoError as RunFolder
 /// would. With settings.resume, it throws UsageError if the run has other settings, and sets it to false if there is
 /// no run.
@@ -98,6 +102,10 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
 /// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
+
+/// What computed the run in `folder`, as config.json has it of build_info: "linnet 0.2.0; CPU with v4 kernels, 2
+/// threads, …", without what decided the number of threads; empty where it has none. Throws as read_config.
+std::string machine_of(const std::filesystem::path& folder);
 
 /// The metrics of the run in `folder`. Throws IoError if they cannot be read.
 std::vector<Metrics> read_metrics(const std::filesystem::path& folder);

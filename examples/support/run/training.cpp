@@ -10,9 +10,9 @@
 
 #include "support/bench/floor.h"
 #include "support/bench/timing.h"
-#include "support/plot/plot.h"
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
+#include "support/run/loss_chart.h"
 #include "support/run/profile_report.h"
 #include "support/run/training_step.h"
 #include "support/settings/program.h"
@@ -124,7 +124,8 @@ class Run {
   /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
   void save() const;
   [[noreturn]] void stop() const;
-  double tokens_per_second(double ms_per_step) const;
+  /// All tokens over all the time of the steps; with batches of different lengths, a median time says less.
+  double tokens_per_second() const;
   /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
   /// steps, of the medians that the run logged.
   double ms_per_step() const;
@@ -217,7 +218,6 @@ void Run::step() {
 void Run::evaluate() {
   train_step_.check_same();
   result_.final = task_.evaluate(s_.eval_batches);
-  const double ms = median(step_times_);
   const Metrics metrics{.step = at_.step,
                         .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
                         .val_loss = result_.final.loss,
@@ -225,8 +225,8 @@ void Run::evaluate() {
                         .measures = result_.final.measures,
                         .lr = rate_(at_.step),
                         .seconds = seconds_,
-                        .ms_per_step = ms,
-                        .tokens_per_second = tokens_per_second(ms),
+                        .ms_per_step = median(step_times_),
+                        .tokens_per_second = tokens_per_second(),
                         .peak_bytes = memory_stats(device_of(s_)).peak};
   at_.loss_sum = 0;
   at_.loss_count = 0;
@@ -260,19 +260,25 @@ TrainingResult Run::finish() {
   if (best_) best_->restore();
   result_.optimizer_bytes = largest_of_ranks(train_step_.optimizer().state_bytes());
   result_.full = task_.test();
+  result_.constant_accuracy = task_.constant_accuracy();
   if (!folder_) return std::move(result_);
-  const Metrics& last = result_.history.back();
   result_.ms_per_step = ms_per_step();
-  result_.tokens_per_second = tokens_per_second(result_.ms_per_step);
+  result_.tokens_per_second = tokens_per_second();
   const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
   result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
   result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
-  result_.peak_bytes = std::max(memory_stats(device_of(s_)).peak, last.peak_bytes);
+  result_.peak_bytes = memory_stats(device_of(s_)).peak;
+  for (const Metrics& m : result_.history) result_.peak_bytes = std::max(result_.peak_bytes, m.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());
   if (const std::string text = task_.sample(500); !text.empty()) folder_->write_text("samples.txt", text + "\n");
-  draw_losses({{s_.attention, &result_}}, Against::steps, fmt::format("Training {}", s_.attention),
-              fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed), folder_->path() / "loss.png");
+  const LossCurve curve{.label = s_.attention,
+                        .color = mechanism_index(s_.attention),
+                        .history = result_.history,
+                        .losses = result_.losses};
+  write_png(loss_chart({curve}, Against::steps, fmt::format("Training {}", s_.attention),
+                       fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed)),
+            folder_->path() / "loss.png");
   return std::move(result_);
 }
 
@@ -285,9 +291,9 @@ double Run::ms_per_step() const {
   return median(logged);
 }
 
-double Run::tokens_per_second(double ms_per_step) const {
-  const double tokens = static_cast<double>(task_.tokens_per_batch() * s_.accumulate);
-  return ms_per_step > 0 ? tokens / ms_per_step * 1e3 : 0;
+double Run::tokens_per_second() const {
+  const double tokens = static_cast<double>(at_.step * task_.tokens_per_batch() * s_.accumulate);
+  return seconds_ > 0 ? tokens / seconds_ : 0;
 }
 
 }  // namespace
@@ -296,6 +302,7 @@ Results TrainingResult::results() const {
   return {.step = tested_step,
           .loss = full.loss,
           .accuracy = full.accuracy,
+          .constant_accuracy = constant_accuracy,
           .measures = full.measures,
           .ms_per_step = ms_per_step,
           .parameters = parameters,
@@ -330,34 +337,6 @@ TrainingResult train(Task& task, const Settings& settings) {
   } catch (const IoError& error) {  // such as a full disk
     throw IoError(fmt::format("{}; then go on with: {}", error.what(), run.resume_command()));
   }
-}
-
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& what, const std::filesystem::path& path) {
-  const bool steps = against == Against::steps;
-  const bool single = runs.size() == 1;
-  LineChart chart{.title = title,
-                  .subtitle = what,
-                  .x_label = steps ? "step" : "seconds of training",
-                  .y_label = single ? "loss" : "validation loss"};
-  if (single && steps) {
-    const auto& [name, result] = runs.front();
-    Series series{.label = "training", .color = mechanism_index(name), .light = true};
-    for (const StepLoss& at : result->losses) {
-      series.x.push_back(static_cast<double>(at.step));
-      series.y.push_back(at.loss);
-    }
-    chart.series.push_back(std::move(series));
-  }
-  for (const auto& [name, result] : runs) {
-    Series series{.label = single ? "validation" : name, .color = mechanism_index(name)};
-    for (const Metrics& m : result->history) {
-      series.x.push_back(steps ? static_cast<double>(m.step) : m.seconds);
-      series.y.push_back(m.val_loss);
-    }
-    chart.series.push_back(std::move(series));
-  }
-  write_png(chart, path);
 }
 
 }  // namespace linnet::examples

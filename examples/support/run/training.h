@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "support/run/progress.h"
@@ -11,12 +12,13 @@ namespace linnet::examples {
 
 /// The results of a training run.
 struct TrainingResult {
-  std::vector<Metrics> history;  ///< one entry per evaluation; the first is before training
-  std::vector<StepLoss> losses;  ///< of about 200 single steps
-  Task::Evaluation final;        ///< the last evaluation on settings.eval_batches batches
-  Task::Evaluation full;         ///< Task::test of the final weights
-  int64_t tested_step = 0;       ///< the step of these weights: the last, or the best with settings.keep_best
-  double ms_per_step = 0;        ///< median, without evaluations
+  std::vector<Metrics> history;                  ///< one entry per evaluation; the first is before training
+  std::vector<StepLoss> losses;                  ///< of about 200 single steps
+  Task::Evaluation final;                        ///< the last evaluation on settings.eval_batches batches
+  Task::Evaluation full;                         ///< Task::test of the final weights
+  std::optional<double> constant_accuracy = {};  ///< Task::constant_accuracy
+  int64_t tested_step = 0;  ///< the step of these weights: the last, or the best with settings.keep_best
+  double ms_per_step = 0;   ///< median, without evaluations
   double tokens_per_second = 0;
   double waited_ms_per_step = 0;   ///< for other ranks, after the last gradient was computed; mean
   double sent_bytes_per_step = 0;  ///< to other ranks in sums of gradients; mean
@@ -40,12 +42,5 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// With several ranks, all take the same steps, evaluate a part of the batches each, and come to the same figures.
 /// Rank 0 writes. The results of the others lack the times of a step.
 TrainingResult train(Task& task, const Settings& settings);
-
-enum class Against : uint8_t { steps, seconds };
-
-/// Draws the validation losses of runs, named by their mechanisms; `what` names their data and settings. The picture
-/// of a single run shows its training losses too.
-void draw_losses(const std::vector<std::pair<std::string, const TrainingResult*>>& runs, Against against,
-                 const std::string& title, const std::string& what, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

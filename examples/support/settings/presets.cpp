@@ -112,7 +112,8 @@ Settings small(Settings s, int64_t context, int64_t batch, int64_t steps) {
   s.lr = 1e-3;
   s.steps = steps;
   s.warmup = steps / 10;
-  s.eval_every = std::min<int64_t>(s.eval_every, 500);
+  s.eval_every = 100;
+  s.eval_batches = 2048 / batch;  // so that evaluations take less time than the steps between them
   s.clip_value = 0;
   s.lra.pool = "kept";
   s.options = {};

@@ -61,19 +61,26 @@ std::string last_name(const fs::path& path) {
 }
 
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file) {
-  std::error_code error;  // a name may be too long for any file
-  const auto has_file = [&](const fs::path& place) { return fs::exists(file.empty() ? place : place / file, error); };
+  return find_data(settings, name, [&](const fs::path& place) {
+    std::error_code ignored;  // a name may be too long for any file
+    return fs::exists(file.empty() ? place : place / file, ignored);
+  });
+}
+
+std::optional<FoundData> find_data(const Settings& settings, const std::string& name,
+                                   const std::function<bool(const fs::path& place)>& is_in) {
   if (!settings.data.empty()) {
     const fs::path& data = settings.data;
-    if (has_file(data / name)) return FoundData{data / name, name};
+    if (is_in(data / name)) return FoundData{data / name, name};
+    std::error_code error;
     if (!fs::exists(data, error)) {
       throw IoError(
           fmt::format("--data {}: {}", data.string(), error ? error.message() : "there is no such file or folder"));
     }
-    return has_file(data) ? std::optional(FoundData{data, last_name(data)}) : std::nullopt;
+    return is_in(data) ? std::optional(FoundData{data, last_name(data)}) : std::nullopt;
   }
   for (const fs::path& folder : data_folders()) {
-    if (has_file(folder / name)) return FoundData{folder / name, name};
+    if (is_in(folder / name)) return FoundData{folder / name, name};
   }
   return std::nullopt;
 }

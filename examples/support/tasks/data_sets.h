@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,9 @@ struct FoundData {
 /// The data set `name` inside --data, or --data itself; without --data, the first of data_folders() that has `name`.
 /// Where `file` is given, a place counts only if it holds this file. Throws IoError for a --data that does not exist.
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file = "");
+/// The same, where a place counts only if `is_in(place)`.
+std::optional<FoundData> find_data(const Settings& settings, const std::string& name,
+                                   const std::function<bool(const std::filesystem::path& place)>& is_in);
 
 /// The last part of a path, as UTF-8: "my.txt" for data/my.txt, "texts" for ./texts/.
 std::string last_name(const std::filesystem::path& path);

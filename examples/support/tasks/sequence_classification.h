@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct SequencePart {
 struct ClassifierData {
   std::string name;  ///< "stand-in: …" where other data stand in for it
   SequencePart train, dev, test;
+  std::optional<double> constant_accuracy = {};  ///< Task::constant_accuracy
 };
 
 /// How a classification task measures its model.
@@ -36,6 +38,7 @@ class ClassificationTask : public Task {
 
   Evaluation evaluate(int64_t batches) override { return evaluate(data_.dev, batches); }
   Evaluation test() override { return evaluate(data_.test, 0); }
+  std::optional<double> constant_accuracy() const override { return data_.constant_accuracy; }
 
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override { return settings_.batch * measures_.tokens_per_example; }

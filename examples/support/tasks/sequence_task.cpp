@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <span>
 #include <utility>
 
 #include "support/draws.h"
@@ -33,14 +36,24 @@ SequencePart part_of(LabelledSequences sequences) {
   return {std::make_unique<LabelledSequences>(std::move(sequences)), std::move(lengths)};
 }
 
+/// The share of `test` that has the commonest label of `train`.
+double accuracy_of_commonest(std::span<const uint8_t> train, std::span<const uint8_t> test) {
+  std::array<int64_t, 256> counts{};
+  for (const uint8_t label : train) ++counts[label];
+  const auto commonest = static_cast<uint8_t>(std::ranges::max_element(counts) - counts.begin());
+  return static_cast<double>(std::ranges::count(test, commonest)) / static_cast<double>(test.size());
+}
+
 std::unique_ptr<Task> classification(const Settings& s, SequenceData data) {
   const auto tokens = std::ssize(data.train.first().bytes()) + std::ssize(data.train.second().bytes());
   const int64_t mean = tokens / data.train.size();
+  const double constant_accuracy = accuracy_of_commonest(data.train.labels(), data.test.labels());
   return make_sequence_classification(s,
                                       {.name = std::move(data.name),
                                        .train = part_of(std::move(data.train)),
                                        .dev = part_of(std::move(data.dev)),
-                                       .test = part_of(std::move(data.test))},
+                                       .test = part_of(std::move(data.test)),
+                                       .constant_accuracy = constant_accuracy},
                                       {.model = sequence_model_config(s), .measures = {.tokens_per_example = mean}});
 }
 

@@ -38,6 +38,9 @@ class Task {
   virtual Evaluation test() { return evaluate(0); }
   /// What `test` evaluates on, where settings.keep_best is not set.
   virtual std::string test_data() const { return "all validation data"; }
+  /// The accuracy on the data of `test` of the answer that is commonest in the training data; nothing where there is
+  /// no such answer.
+  virtual std::optional<double> constant_accuracy() const { return std::nullopt; }
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t tokens_per_batch() const = 0;
   /// The lengths of the longest sequences that the model's attentions see, one for each of its encoders.

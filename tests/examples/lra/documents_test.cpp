@@ -183,6 +183,9 @@ TEST_CASE("retrieval: malformed lines are refused with their number") {
   check_part(refusal(load_retrieval, folder.path()),
              "no ACL Anthology Network (new_aan_pairs.{train,eval,test}.tsv) in");
   check_part(refusal(load_retrieval, folder.path()),
+             "; it is part of lra_release.gz, which is gone where it was "
+             "published (issue 52 of ");
+  check_part(refusal(load_retrieval, folder.path()),
              "--stand-in goes on with generated pairs of documents that share a topic or not");
 }
 

@@ -212,6 +212,24 @@ TEST_CASE("digits: drawn digits stand in for MNIST only with --stand-in") {
   CHECK(data.test.size() == 2000);
 }
 
+TEST_CASE("digits: a folder without images counts as no MNIST, whatever else it holds") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "mnist");
+  write_bytes(folder / "notes.txt", "no images");
+  const Quiet quiet(STDERR_FILENO);
+  Settings settings = images_in(folder.path());
+  for (const fs::path& data : {folder.path(), folder / "mnist"}) {
+    settings.data = data;
+    settings.lra.stand_in = false;
+    check_part(refusal(load_digits, data), "no MNIST ({train,t10k}-{images-idx3,labels-idx1}-ubyte) in " +
+                                               data.string() + " or " + (data / "mnist").string());
+    settings.lra.stand_in = true;
+    CHECK(load_digits(settings).name == "stand-in: drawn digits");
+  }
+  write_mnist(folder / "mnist", 4, 4);
+  CHECK(load_digits(settings).name.starts_with("mnist ("));
+}
+
 TEST_CASE("digits: the real MNIST") {
   const auto mnist = real_data("mnist");
   if (!mnist) return;

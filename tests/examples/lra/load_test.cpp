@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "support/lra/cache.h"
 #include "support/settings/program.h"
 #include "tests/nn/data/idx_file.h"
 #include "tests/support/files.h"
@@ -72,8 +73,8 @@ TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the conte
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "mnist");
   for (const std::string part : {"train", "t10k"}) {
-    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"), idx_bytes({1, 9, 9}, std::string(81, 'x')));
-    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({1}, std::string(1, '\3')));
+    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"), idx_bytes({2, 9, 9}, std::string(162, 'x')));
+    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({2}, std::string(2, '\3')));
   }
   Settings settings = small_settings("digits", folder.path());
   CHECK_THROWS_WITH_AS(
@@ -82,5 +83,84 @@ TEST_CASE("lra tasks: unknown ones, and sequences that are longer than the conte
                         "another preset, or a larger --downsample"),
       UsageError);
   settings.context = 81;
-  CHECK(load_sequences(settings).test.lengths() == std::vector<int64_t>{81});
+  CHECK(load_sequences(settings).test.lengths() == std::vector<int64_t>{81, 81});
+}
+
+TEST_CASE("lra tasks: a part without examples is refused by name") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "mnist");
+  const auto write = [&](const std::string& part, uint32_t count) {
+    write_bytes(folder / ("mnist/" + part + "-images-idx3-ubyte"),
+                idx_bytes({count, 2, 2}, std::string(4 * count, 'x')));
+    write_bytes(folder / ("mnist/" + part + "-labels-idx1-ubyte"), idx_bytes({count}, std::string(count, '\3')));
+  };
+  const auto refusal = [&](uint32_t train, uint32_t test) -> std::string {
+    write("train", train);
+    write("t10k", test);
+    try {
+      load_sequences(small_settings("digits", folder.path()));
+    } catch (const IoError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(refusal(2, 1) == "accepted");
+  CHECK(refusal(1, 1).starts_with("mnist ("));  // the one image is for dev
+  CHECK(refusal(1, 1).find("): the part train has no examples; get or make the data again") != std::string::npos);
+  CHECK(refusal(2, 0).find("): the part test has no examples") != std::string::npos);
+}
+
+TEST_CASE("lra tasks: labels and ids that a forged cache has beyond those of the task") {
+  const Quiet quiet(STDERR_FILENO);
+  const auto refusal = [](uint8_t id, uint8_t label) -> std::string {
+    const TemporaryFolder folder;
+    Settings settings = small_settings("listops", folder.path());
+    const GeneratedSet set{.generator = "listops",
+                           .version = 1,
+                           .seed = 1,
+                           .options = {{"min_tokens", 20}, {"max_tokens", 64}},
+                           .counts = {96000, 2000, 2000}};
+    cached(settings, set, [&](const ReportMade& report) {
+      return make_each(
+          100000, 64,
+          [&](int64_t i, std::span<uint8_t> bytes) {
+            const bool is_last = i == 99999;
+            std::ranges::fill(bytes, is_last ? id : uint8_t{3});
+            return is_last ? label : uint8_t{1};
+          },
+          report);
+    });
+    try {
+      load_sequences(settings);
+    } catch (const IoError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  const std::string where = "generated listops (min_tokens 20, max_tokens 64, seed 1, version 1): the part test has ";
+  CHECK(refusal(15, 9) == "accepted");
+  CHECK(refusal(16, 9) == where + "the id 16, and those of listops are 0 to 15; get or make the data again");
+  CHECK(refusal(15, 10) == where + "the label 10, and those of listops are 0 to 9; get or make the data again");
+}
+
+TEST_CASE("lra tasks: --data-seed beside published data, which nothing generates") {
+  const TemporaryFolder folder;
+  for (const std::string file :
+       {"aclImdb/train/neg/1.txt", "aclImdb/train/pos/1.txt", "aclImdb/test/neg/1.txt", "aclImdb/test/pos/1.txt",
+        "tsv_data/new_aan_pairs.train.tsv", "tsv_data/new_aan_pairs.eval.tsv", "tsv_data/new_aan_pairs.test.tsv",
+        "listops/basic_train.tsv", "listops/basic_val.tsv", "listops/basic_test.tsv"}) {
+    std::filesystem::create_directories((folder / file).parent_path());
+    write_bytes(folder / file,
+                file.starts_with("tsv") ? "1.0\t1\t2\ta\tb\n" : "Source\tTarget\n( ( ( [MAX 2 ) 3 ) ] )\t3\n");
+  }
+  for (const std::string task : {"text", "retrieval", "listops"}) {
+    CAPTURE(task);
+    Settings settings = small_settings(task, folder.path());
+    settings.context = task == "listops" ? 1999 : 64;
+    settings.lra.min_tokens = 501;
+    CHECK(load_sequences(settings).train.size() > 0);
+    settings.lra.data_seed = 2;
+    const std::string message = "--data-seed 2 does not apply to the published data in " + folder.path().string();
+    CHECK_THROWS_WITH_AS(load_sequences(settings), doctest::Contains(message.c_str()), UsageError);
+  }
 }

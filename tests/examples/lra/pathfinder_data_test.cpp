@@ -8,10 +8,14 @@
 
 #include "support/lra/pathfinder.h"
 #include "support/settings/program.h"
+#include "support/tasks/task.h"
+#include "tests/examples/plot/picture.h"
 #include "tests/support/threads.h"
 
 using namespace linnet;
 using namespace linnet::examples;
+using linnet::examples::test::Picture;
+using linnet::test::TemporaryFolder;
 using linnet::test::WithThreads;
 
 TEST_CASE("pathfinder data: image i of the generator is example i, at any number of threads") {
@@ -30,6 +34,57 @@ TEST_CASE("pathfinder data: image i of the generator is example i, at any number
   const auto ones = std::ranges::count(one.labels, 1);
   CHECK(ones > 5);
   CHECK(ones < 35);
+}
+
+TEST_CASE("pathfinder data: every pixel is a token, black ones at the end too") {
+  LraSettings settings{.contour_length = 6, .distractors = 0};
+  Examples examples{{{2, 1024}, std::vector<uint8_t>(2048, 0)}, {0, 1}};
+  examples.sequences.bytes[0] = 7;  // an image that is black from its second pixel on, and one that is black
+  const LabelledSequences seen = pathfinder_sequences(settings, examples);
+  CHECK(seen.lengths() == std::vector<int64_t>{1024, 1024});
+  const std::vector<int64_t> both{0, 1};
+  const nn::Batch batch = seen.collate(both, {});
+  CHECK(batch.inputs.to_vector<int64_t>()[0] == 8);
+  CHECK(batch.inputs.to_vector<int64_t>()[2047] == 1);
+  CHECK(std::ranges::count(batch.others[0].to_vector<int64_t>(), 1) == 2048);
+  settings.black_is_padding = true;
+  const nn::Batch hidden = pathfinder_sequences(settings, examples).collate(both, {});
+  CHECK(hidden.inputs.to_vector<int64_t>()[0] == 7);
+  CHECK(hidden.inputs.shape() == Shape{2, 1024});
+  CHECK(std::ranges::count(hidden.others[0].to_vector<int64_t>(), 1) == 1);
+}
+
+TEST_CASE("pathfinder data: black pixels that are padding change nothing in any model, wherever they are") {
+  const LraSettings settings{.black_is_padding = true, .contour_length = 6, .distractors = 0};
+  const LabelledSequences data = pathfinder_sequences(settings, pathfinder_examples(settings, 2, [](int64_t) {}));
+  const std::vector<int64_t> both{0, 1};
+  const nn::Batch batch = data.collate(both, {});
+  const Tensor mask = batch.others[0];
+  const Tensor hidden = where(mask, batch.inputs, full({2, 1024}, 200, DType::int64));
+  const std::vector<int64_t> kept = mask.to_vector<int64_t>();
+  const auto last = std::ranges::find(kept.rbegin(), kept.rend(), 1);
+  REQUIRE(std::ranges::count(kept.begin(), last.base(), 0) > 100);  // padding amid tokens
+  for (const std::string& attention : nn::attention_mechanisms()) {
+    CAPTURE(attention);
+    Settings s = settings_of(attention, preset("pathfinder", "lra-pathfinder-small"));
+    s.attention = attention;
+    s.layers = 1;
+    Generator rng(1);
+    nn::SequenceClassifier model(rng, sequence_model_config(s));
+    model.eval();
+    const NoGrad no_grad;
+    const std::vector<float> plain = model(batch.inputs, mask).to_vector<float>();
+    CHECK(model(hidden, mask).to_vector<float>() == plain);
+    CHECK(model(batch.inputs, ones({2, 1024}, DType::boolean)).to_vector<float>() != plain);
+  }
+}
+
+TEST_CASE("pathfinder data: a sheet of eight images of each label") {
+  const TemporaryFolder folder;
+  draw_pathfinder_sheet({.contour_length = 6, .distractors = 0}, folder / "sheet.png");
+  const Picture sheet(folder / "sheet.png");
+  CHECK(sheet.width() > 8 * 32 * 4);
+  CHECK(sheet.height() > 2 * 32 * 4);
 }
 
 TEST_CASE("pathfinder data: options that the generator does not take are named by their flags") {
