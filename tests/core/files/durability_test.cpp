@@ -8,10 +8,12 @@
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/npy.h>
 #include <linnet/core/files/safetensors.h>
 #include <linnet/ops/array/creation.h>
 
-#include "tests/support/file_calls.h"
+#include "tests/support/disk/failing_calls.h"
+#include "tests/support/disk/file_calls.h"
 #include "tests/support/files.h"
 
 using namespace linnet;
@@ -37,7 +39,9 @@ struct Replaced {
 
 /// Those that decide what a power cut leaves.
 std::vector<FileCall> lasting(std::vector<FileCall> calls) {
-  std::erase_if(calls, [](const FileCall& call) { return call.name == "open" || call.name == "ftruncate"; });
+  std::erase_if(calls, [](const FileCall& call) {
+    return call.name == "open" || call.name == "ftruncate" || call.name == "close";
+  });
   return calls;
 }
 
@@ -88,18 +92,20 @@ TEST_CASE("AtomicFile: a call that fails says why, and leaves the old file and n
 }
 
 TEST_CASE("AtomicFile: a folder that cannot be flushed is an error, one of a file system without that is none") {
-  for (const int error : {EIO, ENOSPC}) {
+  for (const auto& [name, error] : {std::pair{"fsync", EIO}, {"fsync", ENOSPC}, {"open", EIO}}) {
     const Replaced at;
     FileCalls calls(at.folder.path());
-    calls.fail({"fsync", at.folder.path()}, error);
+    calls.fail({name, at.folder.path()}, error);
     CHECK_THROWS_WITH_AS(at.replace(), doctest::Contains(std::strerror(error)), IoError);
     CHECK(at.folder.file_count() == 1);
   }
-  const Replaced at;
-  FileCalls calls(at.folder.path());
-  calls.fail({"fsync", at.folder.path()}, EINVAL);
-  CHECK_NOTHROW(at.replace());
-  CHECK(read_bytes(at.path) == "new and longer");
+  for (const auto& [name, error] : {std::pair{"fsync", EINVAL}, {"open", EACCES}}) {
+    const Replaced at;
+    FileCalls calls(at.folder.path());
+    calls.fail({name, at.folder.path()}, error);
+    CHECK_NOTHROW(at.replace());
+    CHECK(read_bytes(at.path) == "new and longer");
+  }
 }
 
 TEST_CASE("AtomicFile: a signal interrupts no call for good, and short writes go on") {
@@ -129,4 +135,14 @@ TEST_CASE("AtomicFile: one that is not committed flushes nothing and goes") {
   }
   CHECK(lasting(calls.all()) == std::vector<FileCall>{{"write", at.temporary}, {"unlink", at.temporary}});
   CHECK(read_bytes(at.path) == "old");
+}
+
+TEST_CASE("arrays: where any call fails that writes a file of tensors, the old one stays") {
+  const auto write = [](const std::filesystem::path& folder, int64_t size) {
+    const Tensor x = full({size}, 0.5);
+    write_npy(folder / "a.npy", x);
+    write_npz(folder / "b.npz", {{"x", x}, {"y", x}});
+    write_safetensors(folder / "c.safetensors", {.tensors = {{"x", x}}, .metadata = {{"size", "?"}}});
+  };
+  check_each_failure([&](const auto& folder) { write(folder, 3); }, [&](const auto& folder) { write(folder, 40); });
 }
