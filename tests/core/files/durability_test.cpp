@@ -1,9 +1,12 @@
 /// That a file is on the disk before it gets its name, and the name before the writer goes on; and what becomes of
-/// both when a call fails.
+/// both when a call fails or the power is lost.
 
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <set>
+
+#include <fcntl.h>
 
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
@@ -14,6 +17,7 @@
 
 #include "tests/support/disk/failing_calls.h"
 #include "tests/support/disk/file_calls.h"
+#include "tests/support/disk/power_loss.h"
 #include "tests/support/files.h"
 
 using namespace linnet;
@@ -135,6 +139,66 @@ TEST_CASE("AtomicFile: one that is not committed flushes nothing and goes") {
   }
   CHECK(lasting(calls.all()) == std::vector<FileCall>{{"write", at.temporary}, {"unlink", at.temporary}});
   CHECK(read_bytes(at.path) == "old");
+}
+
+TEST_CASE(
+    "AtomicFile: the loss of power at any moment leaves the old file or the new one, and the new one at the end") {
+  const Replaced at;
+  Disk disk(at.folder.path());
+  const FileCalls calls(at.folder.path());
+  at.replace();
+  std::mt19937_64 random(1);
+  for (const FileCall& call : calls.all()) {
+    CAPTURE(call.name);
+    disk.make(call);
+    for (const Left left : kAllLeft) {
+      const std::string bytes = disk.contents(left, random).files.at("a");
+      CHECK((bytes == "old" || bytes == "new and longer"));
+    }
+  }
+  const FolderContents at_the_end = disk.contents(Left::nothing, random);
+  CHECK(at_the_end == contents_of(at.folder.path()));
+  CHECK(at_the_end.files.at("a") == "new and longer");
+}
+
+TEST_CASE("Disk: what was not flushed may be lost, and only that") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "a", other = folder / "b";
+  Disk disk(folder.path());
+  std::mt19937_64 random(1);
+  const auto files = [&](Left left) { return disk.contents(left, random).files; };
+  using Files = std::map<std::filesystem::path, std::string>;
+  disk.make({.name = "open", .path = path, .flags = O_CREAT});
+  disk.make({.name = "write", .path = path, .data = "12"});
+  CHECK(files(Left::nothing) == Files{});
+  CHECK(files(Left::names) == Files{{"a", ""}});
+  CHECK(files(Left::bytes) == Files{});
+  CHECK(files(Left::everything) == Files{{"a", "12"}});
+  disk.make({"rename", other, path});
+  CHECK(files(Left::names) == Files{{"b", ""}});  // an empty file by the new name: what the order of calls prevents
+  disk.make({"fsync", other});
+  CHECK(files(Left::nothing) == Files{});
+  CHECK(files(Left::names) == Files{{"b", "12"}});
+  disk.make({"fsync", folder.path()});
+  CHECK(files(Left::nothing) == Files{{"b", "12"}});
+  disk.make({.name = "write", .path = other, .data = "3", .offset = 2});
+  disk.make({.name = "write", .path = other, .data = "45", .offset = 3});
+  CHECK(files(Left::names) == Files{{"b", "12"}});
+  CHECK(files(Left::bytes) == Files{{"b", "12345"}});
+  std::set<std::string> seen;
+  for (int i = 0; i < 200; ++i) seen.insert(files(Left::some).at("b"));
+  CHECK(seen == std::set<std::string>{"12",
+                                      "123",
+                                      "1234",
+                                      "12345",
+                                      {"12\0"
+                                       "4",
+                                       4},
+                                      {"12\0"
+                                       "45",
+                                       5},
+                                      {"12\0", 3}});
+  CHECK_THROWS_AS(disk.make({"write", folder / "unknown"}), std::logic_error);
 }
 
 TEST_CASE("arrays: where any call fails that writes a file of tensors, the old one stays") {

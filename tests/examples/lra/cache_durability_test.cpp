@@ -1,9 +1,12 @@
-/// Generated sets, where a call fails that writes them.
+/// Generated sets, where a call fails that writes them, or the power is lost.
+
+#include <random>
 
 #include <doctest/doctest.h>
 
 #include "support/lra/cache.h"
 #include "tests/support/disk/failing_calls.h"
+#include "tests/support/disk/power_loss.h"
 #include "tests/support/quiet.h"
 
 using namespace linnet;
@@ -38,4 +41,29 @@ TEST_CASE("cache: where any call fails that writes a set, nothing of it is left,
                        const std::vector<uint8_t> bytes = counted(folder);
                        CHECK(bytes == kCounted);
                      });
+}
+
+TEST_CASE("cache: the loss of power at any moment leaves a whole set or none") {
+  const TemporaryFolder folder;
+  Disk disk(folder.path());
+  std::vector<FileCall> calls;
+  {
+    const FileCalls recorded(folder.path());
+    CHECK(counted(folder.path()) == kCounted);
+    calls = recorded.all();
+  }
+  std::mt19937_64 random(1);
+  for (const FileCall& call : calls) {
+    CAPTURE(call.name);
+    CAPTURE(call.path.string());
+    disk.make(call);
+    for (const Left left : kAllLeft) {
+      const TemporaryFolder after;
+      write_contents(after.path(), disk.contents(left, random));
+      const FileCalls unflushed(after.path());
+      CHECK(counted(after.path()) == kCounted);
+      CHECK(contents_of(after.path()) == contents_of(folder.path()));
+    }
+  }
+  CHECK(disk.contents(Left::nothing, random) == contents_of(folder.path()));
 }
