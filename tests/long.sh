@@ -11,7 +11,8 @@
 #   analyzer   the Clang static analyzer
 #   coverage   the lines and branches of core and ops: tests reach 95 % of each at least
 #   fuzz       an hour of processor time for each target
-#   kills      200 random kills of train_shakespeare
+#   kills      200 random kills, shared out among the programs that train, and a run that fails in each of its calls
+#              that write
 #   ranks      the bits of 1, 2, 4 and 8 processes of mpirun in 50 steps of every mechanism and of every program that
 #              takes several, and 20 random kills of one of them
 #   load       200,000 steps, and a million tokens through every linear mechanism
@@ -92,7 +93,10 @@ fuzz() {
   tests/fuzz/run.sh $((3600 * ${#targets[@]} / $(nproc)))  # they share the processors
 }
 
-kills() { LINNET_KILLS=200 build/bin/linnet_tests --no-colors --test-case='a run killed*,AtomicFile: a process killed*'; }
+kills() {
+  LINNET_KILLS=200 build/bin/linnet_tests --no-colors \
+    --test-case='a run killed*,a run in which a call fails*,AtomicFile: a process killed*'
+}
 
 ranks() { LINNET_RANKS=1 LINNET_KILLS=20 build/bin/linnet_tests --no-colors --test-case='ranks: *'; }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/system_calls.h>
 
 namespace linnet {
 
@@ -27,21 +28,12 @@ bool is_still_named(int descriptor, const std::filesystem::path& path) {
          opened.st_ino == named.st_ino;
 }
 
-/// Repeats the call while a signal interrupts it.
-template <class Call>
-int uninterrupted(const Call& call) {
-  for (;;) {
-    const int result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
 /// Opens an empty file, and locks it until it is closed or the process ends. An existing file is taken over, unless
 /// another process has its lock: then it returns -1 with errno EWOULDBLOCK. Other errors return -1 with their errno.
 int open_locked(const std::filesystem::path& path) {
   for (;;) {
-    const int descriptor =
-        uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    const int descriptor = detail::uninterrupted(
+        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (descriptor < 0) return -1;
     // A file system without locks gives another error; the file then counts as ours.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -51,7 +43,7 @@ int open_locked(const std::filesystem::path& path) {
     }
     // Between the two calls, the process that had the file may have committed or removed it.
     if (is_still_named(descriptor, path)) {
-      if (uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
+      if (detail::uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
       const int why = errno;
       ::unlink(path.c_str());
       ::close(descriptor);
@@ -98,30 +90,18 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::write(const void* data, int64_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, next, static_cast<size_t>(bytes));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("free some space or choose another folder");
-    next += written;
-    bytes -= written;
-  }
+  if (!detail::write_all(descriptor_, data, bytes)) fail("free some space or choose another folder");
 }
 
 void AtomicFile::commit() {
   const std::filesystem::path parent = folder_of(path_);  // before the rename: if it throws, the old file stays
-  if (uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail("free some space or choose another folder");
+  if (detail::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
+    fail("free some space or choose another folder");
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("check that you may write to the folder");
   ::close(std::exchange(descriptor_, -1));
-  // The new name is on the disk once the folder is flushed. A file system that cannot flush folders is no failure,
-  // but a failing or full disk is.
-  const int folder = uninterrupted([&] { return ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (folder < 0) return;
-  const int why = uninterrupted([&] { return ::fsync(folder); }) == 0 ? 0 : errno;
-  ::close(folder);
-  if (why != EIO && why != ENOSPC && why != EDQUOT) return;
-  errno = why;
-  fail("its new content is there, but may be lost in a power cut; check the disk");
+  errno = detail::flush_folder(parent);
+  if (errno != 0) fail("its new content is there, but may be lost in a power cut; check the disk");
 }
 
 void AtomicFile::fail(const char* remedy) const {

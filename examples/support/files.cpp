@@ -2,8 +2,8 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <system_error>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,20 +12,43 @@
 
 #include <linnet/core/error.h>
 #include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/system_calls.h>
 
 namespace linnet::examples {
 namespace {
 
-[[noreturn]] void refuse_to_write(const std::filesystem::path& path, const std::string& why) {
-  throw IoError(
-      fmt::format("cannot write '{}': {}; free some space, and check that you may write there", path.string(), why));
+[[noreturn]] void refuse_to_write(const std::filesystem::path& path, int why) {
+  throw IoError(fmt::format("cannot write '{}': {}; free some space, and check that you may write there",
+                            path.string(), std::generic_category().message(why)));
+}
+
+/// A descriptor of the file, to be closed.
+int open_to_write(const std::filesystem::path& path, int flags = 0) {
+  const int file =
+      linnet::detail::uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666); });
+  if (file < 0) refuse_to_write(path, errno);
+  return file;
 }
 
 }  // namespace
 
+void make_folders(const std::filesystem::path& folder, std::error_code& error) {
+  std::error_code none;
+  std::vector<std::filesystem::path> unflushed;
+  for (auto at = folder; at.has_relative_path(); at = at.parent_path()) {
+    unflushed.push_back(at);
+    if (std::filesystem::exists(at, none)) break;  // this too: who made it may have been killed at once
+  }
+  std::filesystem::create_directories(folder, error);
+  for (const std::filesystem::path& made : unflushed) {
+    if (error) return;
+    error.assign(linnet::detail::flush_folder(made.parent_path()), std::generic_category());
+  }
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  make_folders(folder, error);
   if (error) {
     throw IoError(fmt::format("--out: cannot make {}: {}; choose another folder", folder.string(), error.message()));
   }
@@ -38,28 +61,21 @@ void replace_file(const std::filesystem::path& path, std::string_view bytes) {
 }
 
 void append(const std::filesystem::path& path, std::string_view bytes) {
-  std::error_code none;
-  const auto size = std::filesystem::exists(path, none) ? std::filesystem::file_size(path, none) : 0;
-  errno = 0;
-  std::ofstream file(path, std::ios::binary | std::ios::app);
-  file << bytes << std::flush;
-  if (file) return;
-  const std::string why = std::generic_category().message(errno);
-  file.close();
-  std::filesystem::resize_file(path, size, none);
-  refuse_to_write(path, why);
+  const int file = open_to_write(path, O_APPEND | O_CREAT);
+  const off_t size = ::lseek(file, 0, SEEK_END);
+  const int why = linnet::detail::write_all(file, bytes.data(), std::ssize(bytes)) ? 0 : errno;
+  if (why != 0) {
+    (void)linnet::detail::uninterrupted([&] { return ::ftruncate(file, size); });
+  }
+  ::close(file);
+  if (why != 0) refuse_to_write(path, why);
 }
 
 void flush_to_disk(const std::filesystem::path& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  int status = -1;
-  do {
-    status = file < 0 ? -1 : ::fsync(file);
-  } while (status < 0 && errno == EINTR);
-  const int why = errno;
-  if (file >= 0) ::close(file);
-  if (status == 0) return;
-  refuse_to_write(path, std::generic_category().message(why));
+  const int file = open_to_write(path);
+  const int why = linnet::detail::uninterrupted([&] { return ::fsync(file); }) == 0 ? 0 : errno;
+  ::close(file);
+  if (why != 0) refuse_to_write(path, why);
 }
 
 void flush_output() {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 
 /// Folders, files and output of programs. All errors are IoError; the message names the file and what to do.
 
@@ -10,6 +11,9 @@ namespace linnet::examples {
 /// The advice in messages about a run's file that cannot be read. It does not say to delete the file, which may not
 /// be linnet's.
 inline constexpr const char* kRemedy = "train anew, into another folder";
+
+/// Creates the folder and those above it, so that a power cut leaves them there. `error` is what went wrong.
+void make_folders(const std::filesystem::path& folder, std::error_code& error);
 
 /// Creates the folder that --out names, and its parents, if they do not exist.
 void make_folder(const std::filesystem::path& folder);

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/system_calls.h>
 
+#include "support/files.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -23,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 int open_folder(const fs::path& path) {
-  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  return linnet::detail::uninterrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
 }
 
 bool is_open_at(int descriptor, const fs::path& path) {
@@ -37,7 +40,7 @@ bool is_open_at(int descriptor, const fs::path& path) {
 AtomicFolder::AtomicFolder(fs::path path)
     : path_(std::move(path)), temporary_(path_.parent_path() / fmt::format(".{}.tmp", path_.filename().string())) {
   std::error_code error;
-  fs::create_directories(path_.parent_path(), error);
+  make_folders(path_.parent_path(), error);
   errno = error.value();
   if (error) fail();
   for (bool has_waited = false; !try_to_lock(); has_waited = true) {
@@ -61,7 +64,12 @@ bool AtomicFolder::try_to_lock() {
     if (::mkdir(temporary_.c_str(), 0777) != 0 && errno != EEXIST) fail();
     const int descriptor = open_folder(temporary_);
     if (descriptor < 0 && errno == ENOENT) continue;  // its process has just committed or removed it
-    if (descriptor < 0) fail();
+    if (descriptor < 0) {
+      const int why = errno;
+      ::rmdir(temporary_.c_str());
+      errno = why;
+      fail();
+    }
     const bool is_locked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (is_locked || !is_open_at(descriptor, temporary_)) {
       ::close(descriptor);
@@ -76,13 +84,11 @@ bool AtomicFolder::try_to_lock() {
 }
 
 void AtomicFolder::commit() {
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail();  // some file systems cannot flush folders
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
+  errno = linnet::detail::flush_folder(temporary_);
+  if (errno != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) fail();
   ::close(std::exchange(descriptor_, -1));
-  const int parent = open_folder(path_.parent_path());
-  if (parent < 0) return;
-  ::fsync(parent);
-  ::close(parent);
+  errno = linnet::detail::flush_folder(path_.parent_path());
+  if (errno != 0) fail();
 }
 
 void AtomicFolder::fail() const {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <linnet/core/files/json.h>
 #include <linnet/core/files/read_file.h>
+#include <linnet/core/files/system_calls.h>
 #include <sys/file.h>
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -181,7 +182,8 @@ void check_is_free(const Settings& settings) {
 }
 
 FolderLock::FolderLock(const fs::path& folder)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : descriptor_(
+          linnet::detail::uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
   if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor_);
   throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",

@@ -1,7 +1,10 @@
 #include "tests/examples/run/kills.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -16,20 +19,11 @@ using linnet::test::Ended;
 using linnet::test::read_bytes;
 namespace fs = std::filesystem;
 
-uint64_t kill_seed() {
-  const char* wanted = std::getenv("LINNET_KILL_SEED");
-  return wanted != nullptr ? std::stoull(wanted) : std::random_device{}();
-}
-
-/// How long the program takes to begin with its work, and in all.
+/// How long the program takes to begin with its work, and in all, and what it says.
 struct Pace {
   double start = 0, whole = 0;
+  std::string err;
 };
-
-void check_end(const Ended& ended) {
-  CHECK(ended.err == "");
-  REQUIRE(ended.code == 0);
-}
 
 Pace run_uninterrupted(const std::pair<std::string, Arguments>& command, const fs::path& folder) {
   const auto begin = std::chrono::steady_clock::now();
@@ -39,51 +33,85 @@ Pace run_uninterrupted(const std::pair<std::string, Arguments>& command, const f
   ChildProgram run(command.first, command.second);
   while (run.running() && !fs::exists(folder / "config.json")) std::this_thread::sleep_for(1ms);
   const double start = seconds();
-  check_end(run.wait());
-  return {start, seconds()};
+  const Ended ended = run.wait();
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 0);
+  return {start, seconds(), ended.err};
+}
+
+/// The files in a folder and those below it, by their paths from there. (The names of event files have times.)
+std::set<fs::path> files_in(const fs::path& folder) {
+  std::set<fs::path> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const bool has_events = entry.path().filename().string().starts_with("events.out.");
+    if (entry.is_regular_file() && !has_events) names.insert(entry.path().lexically_relative(folder));
+  }
+  return names;
+}
+
+/// The steps of the checkpoints in a folder and those below it, each of which must be whole.
+std::map<fs::path, int64_t> steps_in(const fs::path& folder) {
+  std::map<fs::path, int64_t> steps;
+  if (!fs::exists(folder)) return steps;
+  for (const fs::path& name : files_in(folder)) {
+    if (name.filename() == "config.json") steps[name.parent_path()] = step_in(folder / name.parent_path());
+  }
+  return steps;
+}
+
+/// The numbers of results.json that do not tell of time and memory.
+nlohmann::json figures_in(const fs::path& folder) {
+  nlohmann::json results = nlohmann::json::parse(read_bytes(folder / "results.json"));
+  for (const char* const name : {"ms_per_step", "peak_bytes", "processes"}) results.erase(name);
+  return results;
 }
 
 }  // namespace
 
-void check_killed(const Workshop& shop, const Arguments& more, int few, const KilledRun& run) {
+int wanted_kills(int few) {
   const char* const wanted = std::getenv("LINNET_KILLS");
-  const int kills = wanted != nullptr ? std::atoi(wanted) : few;
-  const fs::path whole = shop / "whole", parts = shop / "parts";
-  const Arguments often{"--eval-every", "40", "--checkpoint-every", "7", "--steps", std::to_string(100 * kills)};
-  const Arguments flags = shop.tiny("run") + often + more;
-  const Pace pace = run_uninterrupted(run.command(0, flags + Arguments{"--out", whole}), whole);
+  return wanted != nullptr ? std::atoi(wanted) : few;
+}
+
+uint64_t kill_seed() {
+  const char* const wanted = std::getenv("LINNET_KILL_SEED");
+  return wanted != nullptr ? std::stoull(wanted) : std::random_device{}();
+}
+
+int check_killed(const fs::path& folder, const KilledProgram& program, int kills, std::mt19937_64& random) {
+  const fs::path whole = folder / "whole", parts = folder / "parts";
+  const Pace pace =
+      run_uninterrupted(program.command(0, program.flags + Arguments{"--out", whole}), whole / program.first_run);
   int starts = 0;
   const auto next_command = [&] {
-    return run.command(starts++, step_in(parts) < 0 ? flags + Arguments{"--out", parts}
-                                                    : Arguments{"--resume", "--out", parts, "--data", shop / "data"});
+    Arguments flags = program.flags + Arguments{"--out", parts};
+    if (!steps_in(parts).empty()) flags.emplace_back("--resume");
+    return program.command(starts++, flags);
   };
   // Together the stretches of work last about as long as the whole, so that its beginning, its middle and its last
   // writes are hit.
-  const uint64_t seed = kill_seed();
-  CAPTURE(seed);
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> moment(0.9 * pace.start, pace.start + 2 * (pace.whole - pace.start) / kills);
-  int64_t step = -1;
+  const double longest = (pace.whole - pace.start) * std::min(1.0, 2.0 / kills);
+  std::uniform_real_distribution<double> moment(0.9 * pace.start, pace.start + longest);
   int under_way = 0;
   for (int i = 0; i < kills; ++i) {
-    const auto [program, arguments] = next_command();
-    ChildProgram killed(program, arguments);
+    const std::map<fs::path, int64_t> before = steps_in(parts);
+    const auto [name, arguments] = next_command();
+    ChildProgram killed(name, arguments);
     std::this_thread::sleep_for(std::chrono::duration<double>(moment(random)));
-    under_way += run.kill(killed, random) ? 1 : 0;
-    const int64_t reached = step_in(parts);
-    CHECK(reached >= step);
-    step = reached;
+    under_way += program.kill(killed, random) ? 1 : 0;
+    std::map<fs::path, int64_t> after = steps_in(parts);
+    for (const auto& [run, step] : before) {
+      CAPTURE(run.string());
+      REQUIRE(after.contains(run));
+      CHECK(after[run] >= step);
+    }
   }
-  CHECK(under_way > 0);
-  const auto [program, arguments] = next_command();
-  check_end(linnet::test::run_program(program, arguments));
-  CHECK(names_in(parts) == names_in(whole));  // nothing more that a killed process left
-  for (const std::string& name : names_in(whole)) {
-    if (name.ends_with("json") || name.ends_with("jsonl")) continue;
-    CAPTURE(name);
-    CHECK(read_bytes(parts / name) == read_bytes(whole / name));
-  }
-  CHECK(results_in(parts) == results_in(whole));
+  const auto [name, arguments] = next_command();
+  const Ended ended = linnet::test::run_program(name, arguments);
+  CHECK(ended.err == pace.err);
+  REQUIRE(ended.code == 0);
+  check_same_runs(parts, whole);  // with nothing more that a killed process left
+  return under_way;
 }
 
 int64_t step_in(const fs::path& folder) {
@@ -102,6 +130,21 @@ std::string results_in(const fs::path& folder) {
     results += metrics.dump() + "\n";
   }
   return results;
+}
+
+void check_same_runs(const fs::path& folder, const fs::path& expected) {
+  const std::set<fs::path> names = files_in(expected);
+  CHECK(files_in(folder) == names);
+  for (const fs::path& name : names) {
+    CAPTURE(name.string());
+    if (name.filename() == "metrics.jsonl") {
+      CHECK(results_in((folder / name).parent_path()) == results_in((expected / name).parent_path()));
+    } else if (name.filename() == "results.json") {
+      CHECK(figures_in((folder / name).parent_path()) == figures_in((expected / name).parent_path()));
+    } else if (name.filename() != "config.json" && name.filename() != "compare-seconds.png") {
+      CHECK(read_bytes(folder / name) == read_bytes(expected / name));
+    }
+  }
 }
 
 }  // namespace linnet::examples::test

@@ -11,24 +11,35 @@
 
 namespace linnet::examples::test {
 
-/// How a run is started and killed.
-struct KilledRun {
-  /// The program of start number `start`, and its arguments for a trainer's flags.
+/// A program that trains, and how it is started and killed.
+struct KilledProgram {
+  std::string name;
+  Arguments flags;        ///< without --out
+  std::string first_run;  ///< the folder of its first run, in --out
+  /// The program of start number `start`, and its arguments for these flags.
   std::function<std::pair<std::string, Arguments>(int start, const Arguments& flags)> command;
   /// Kills it and waits for its end. Returns whether it was under way.
   std::function<bool(linnet::test::ChildProgram& run, std::mt19937_64& random)> kill;
 };
 
-/// Kills a run of train_shakespeare with these flags at random moments, and goes on with it each time: whatever the
-/// moment, what is on the disk is whole, and the run ends as one that was never stopped. There are `few` kills, so
-/// that the suite is quick, or $LINNET_KILLS of them. The moments are new each time, unless $LINNET_KILL_SEED says
-/// which.
-void check_killed(const Workshop& shop, const Arguments& flags, int few, const KilledRun& run);
+/// How many kills a test makes: `few`, so that the suite is quick, or $LINNET_KILLS.
+int wanted_kills(int few);
+/// The seed of the moments: new each time, or $LINNET_KILL_SEED.
+uint64_t kill_seed();
+
+/// Kills a program at random moments, and goes on with it each time: whatever the moment, what is on the disk is
+/// whole, and its runs end as those that were never stopped. They are in the folders `whole` and `parts` of `folder`.
+/// Returns how often the program was under way when it was killed.
+int check_killed(const std::filesystem::path& folder, const KilledProgram& program, int kills,
+                 std::mt19937_64& random);
 
 /// The step of the checkpoint in `folder`, which must be whole if the folder holds a run; -1 if it does not.
 int64_t step_in(const std::filesystem::path& folder);
 
 /// The metrics that do not tell of time and memory.
 std::string results_in(const std::filesystem::path& folder);
+
+/// That two folders hold the same runs, to the bit, but for times and memory.
+void check_same_runs(const std::filesystem::path& folder, const std::filesystem::path& expected);
 
 }  // namespace linnet::examples::test

@@ -126,7 +126,15 @@ TEST_CASE("ranks: one of them killed at random moments ends all, and other numbe
     if (under_way) CHECK(contains(ended.out + ended.err, "signal 9"));
     return under_way;
   };
-  check_killed(shop, {"--batch", "8", "--shards", "8", "--dropout", "0.1"}, 3, {command, kill});
+  const int kills = wanted_kills(3);
+  const Arguments flags =
+      shop.tiny("run") +
+      Arguments{"--batch",      "8",  "--shards",           "8", "--dropout", "0.1",
+                "--eval-every", "40", "--checkpoint-every", "7", "--steps",   std::to_string(100 * kills)};
+  const uint64_t seed = kill_seed();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  CHECK(check_killed(shop / "", {"train_shakespeare", flags, "", command, kill}, kills, random) > 0);
 }
 
 TEST_CASE("ranks: SIGTERM to one of them, or Ctrl-C to their launcher, ends all, and the run goes on") {

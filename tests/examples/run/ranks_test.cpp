@@ -10,6 +10,7 @@
 #include <linnet/core/distributed.h>
 
 #include "tests/examples/run/ended_checks.h"
+#include "tests/examples/run/every_program.h"
 #include "tests/examples/run/kills.h"
 #include "tests/examples/run/ranks.h"
 
@@ -23,40 +24,6 @@ using linnet::test::write_bytes;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// The flags of a run of each program, on data of this folder.
-class EveryProgram {
- public:
-  EveryProgram() {
-    fs::create_directories(shop_ / "listops");
-    fs::create_directories(shop_ / "texts");
-    for (const std::string part : {"train", "val", "test"}) {
-      std::string expressions = "Source\tTarget\n", texts;
-      for (int i = 0; i < 200; ++i) {  // many batches, whose sums depend on their order
-        const std::string a = std::to_string(i % 10), b = std::to_string(i / 20);
-        expressions += "( ( ( [MAX " + a + " ) " + b + " ) ] )\t" + std::max(a, b) + "\n";
-        texts += (i % 3 == 0 ? "few\tthere are " : "many\tI see ") + a + " of " + b + "\n";
-      }
-      write_bytes(shop_ / ("listops/basic_" + part + ".tsv"), expressions);
-      write_bytes(shop_ / ("texts/" + (part == "val" ? "dev" : part) + ".tsv"), texts);
-    }
-  }
-
-  /// Into the folder `out`.
-  Arguments flags(const std::string& program, const std::string& out) const {
-    const Arguments all{"--shards", "8",         "--steps", "4",  "--eval-every", "2",
-                        "--layers", "1",         "--width", "16", "--heads",      "2",
-                        "--out",    shop_ / out, "--batch", "16", "--lr",         "0.01"};
-    if (program == "train_mnist") return all + Arguments{"--patch", "7"};
-    if (program == "lra") return all + Arguments{"--task", "listops", "--data", shop_ / "listops"};
-    if (program == "classify") return all + Arguments{"--task", "own-texts", "--data", shop_ / "texts"};
-    return all + Arguments{"--task", "copy", "--decoder-layers", "1"};
-  }
-  fs::path operator/(const std::string& name) const { return shop_ / name; }
-
- private:
-  linnet::test::TemporaryFolder shop_;
-};
 
 /// With $LINNET_RANKS set, runs are as long and of as many ranks as it takes to be sure.
 bool whole() { return std::getenv("LINNET_RANKS") != nullptr; }

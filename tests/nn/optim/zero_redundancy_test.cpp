@@ -17,7 +17,7 @@
 
 #include <linnet/linnet.h>
 
-#include "tests/support/file_calls.h"
+#include "tests/support/disk/file_calls.h"
 #include "tests/support/files.h"
 #include "tests/support/gpu.h"
 #include "tests/support/same_bits.h"

@@ -1,0 +1,103 @@
+/// Runs and data sets whose power is lost at each moment: what is then on the disk is whole, and a run that goes on
+/// ends as one that was never stopped. (The disk is played; see Disk.)
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/examples/run/kills.h"
+#include "tests/examples/run/small_run.h"
+#include "tests/support/disk/file_calls.h"
+#include "tests/support/disk/power_loss.h"
+
+using namespace linnet::examples;
+using namespace linnet::examples::test;
+using linnet::test::contents_of;
+using linnet::test::Disk;
+using linnet::test::FileCall;
+using linnet::test::FileCalls;
+using linnet::test::FolderContents;
+using linnet::test::kAllLeft;
+using linnet::test::Left;
+using linnet::test::TemporaryFolder;
+using linnet::test::write_contents;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kRun = "runs/text/run";  // in folders that the run makes
+
+/// The step of the checkpoint, which must be whole where there is a run.
+int64_t step_of(const FolderContents& contents) {
+  const TemporaryFolder folder;
+  write_contents(folder.path(), contents);
+  return step_in(folder / kRun);
+}
+
+/// Makes the run, or goes on with it, below a folder. Returns all that may be left of it after the loss of power at
+/// some moment, once each: what is in a temporary file makes no difference.
+std::vector<FolderContents> remains_of(const Settings& settings, const fs::path& folder) {
+  Disk disk(folder);
+  std::vector<FileCall> calls;
+  {
+    const FileCalls recorded(folder);
+    train_or_resume(settings);
+    calls = recorded.all();
+  }
+  std::mt19937_64 random(1);
+  std::vector<FolderContents> all;
+  std::map<FolderContents, int64_t> steps;
+  int64_t flushed = -1;  // the step of the checkpoint that cannot be lost any more
+  for (const FileCall& call : calls) {
+    disk.make(call);
+    for (const Left left : kAllLeft) {
+      CAPTURE(left);
+      const FolderContents contents = disk.contents(left, random);
+      FolderContents compared = contents;
+      for (auto& [name, bytes] : compared.files) {
+        if (linnet::test::is_temporary(name)) bytes.clear();
+      }
+      const auto [seen, is_new] = steps.try_emplace(std::move(compared));
+      if (is_new) {
+        seen->second = step_of(contents);
+        all.push_back(contents);
+      }
+      CHECK(seen->second >= flushed);
+      if (left == Left::nothing) flushed = seen->second;
+    }
+  }
+  CHECK(flushed == settings.steps);
+  // What a run leaves is on the disk when it ends, and no call is missing in the record.
+  CHECK(disk.contents(Left::nothing, random) == contents_of(folder));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run that loses its power at any moment has a whole checkpoint, and goes on to the same bits") {
+  const Workshop shop;
+  train_or_resume(small_settings(shop, shop / "whole"));
+  const TemporaryFolder folder;
+  std::vector<FolderContents> all = remains_of(small_settings(shop, folder / kRun), folder.path());
+  // The same of a run that goes on after the power was lost in its middle.
+  const TemporaryFolder again;
+  const auto middle = std::ranges::find(all, int64_t{2}, step_of);
+  REQUIRE(middle != all.end());
+  write_contents(again.path(), *middle);
+  for (FolderContents& contents : remains_of(small_settings(shop, again / kRun), again.path())) {
+    all.push_back(std::move(contents));
+  }
+  std::set<int64_t> steps;
+  for (const FolderContents& contents : all) {
+    const TemporaryFolder after;
+    write_contents(after.path(), contents);
+    steps.insert(step_in(after / kRun));
+    const FileCalls unflushed(after.path());
+    train_or_resume(small_settings(shop, after / kRun));
+    check_same_runs(after / kRun, shop / "whole");
+  }
+  CHECK(steps == std::set<int64_t>{-1, 0, 2, 4, 6});
+}
