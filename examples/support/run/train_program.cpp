@@ -49,7 +49,12 @@ std::unique_ptr<Task> task_of(const Settings& s) {
 void train_and_report(const Settings& settings, const TrainProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
-  if (!settings.resume) on_first_rank([&] { check_is_free(settings); });  // before minutes of reading or making data
+  if (!settings.resume) {
+    on_first_rank([&] {  // before minutes of reading or making data
+      const FolderLock lock(settings.out);
+      check_is_free(settings);
+    });
+  }
   const std::unique_ptr<Task> task = task_of(settings);
   const int64_t steps = total_steps(settings, *task);
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
