@@ -54,7 +54,7 @@ std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::Ls
     HeadGroup group{first, std::min(each, heads - first), {}, {}};
     const auto part = [&](const Tensor& x) { return x.defined() ? group.of(x).contiguous() : x; };
     for (const detail::LshRound& round : rounds) {
-      group.rounds.push_back({part(round.order), part(round.inverse), part(round.ranges), part(round.codes)});
+      group.rounds.push_back({part(round.order), part(round.ranges), part(round.codes)});
       if (options.dropout > 0) group.dropout_rngs.push_back(options.generator->next());
     }
     groups.push_back(std::move(group));
@@ -99,7 +99,7 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
   Tensor denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
   for (size_t r = 0; r < rounds.size(); ++r) {
     if (r > 0) {  // from the order of the round before
-      const Tensor index = detail::gather_elements(rounds[r - 1].inverse, 2, rounds[r].order);
+      const Tensor index = detail::gather_elements(rounds[r - 1].inverse(), 2, rounds[r].order);
       o = detail::tokens_at(o, index);
       denominator = detail::gather_elements(denominator, 2, index);
     }
@@ -109,7 +109,7 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
     backend(o).attention(detail::view(o), detail::view(denominator), detail::view(sorted_q), detail::view(sorted_k),
                          detail::view(sorted_v), of_round.mask, params_of(params, group, r));
   }
-  const Tensor& inverse = rounds.back().inverse;
+  const Tensor inverse = rounds.back().inverse();
   return {detail::tokens_at(o, inverse), detail::gather_elements(denominator, 2, inverse)};
 }
 
@@ -133,7 +133,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
                                          detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]),
                                          mask.mask, apart);
   }
-  const Tensor unsorted = detail::tokens_at(of_round, round.inverse);
+  const Tensor unsorted = detail::tokens_at(of_round, round.inverse());
   if (r == 0) {
     gradients.copy_(unsorted);
   } else {
@@ -184,7 +184,7 @@ Tensor released_attention(const Tensor& q, const Tensor& k, const Tensor& v,
   const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2);
   const auto count = static_cast<int64_t>(rounds.size()), chunks = count * tokens / options.chunk;
   std::vector<Tensor> orders, inverses;
-  for (const detail::LshRound& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse);
+  for (const detail::LshRound& round : rounds) orders.push_back(round.order), inverses.push_back(round.inverse());
   const Tensor order = concat(orders, 2);
   const auto cut = [&](const Tensor& x) {
     return detail::tokens_at(x, order).reshape({batch, heads, chunks, options.chunk, -1});

@@ -48,6 +48,8 @@ Tensor ranges_of(const Tensor& numbers, const LshAttentionOptions& options) {
 
 }  // namespace
 
+Tensor LshRound::inverse() const { return argsort(order); }
+
 std::vector<LshRound> lsh_rounds(const Tensor& buckets, const LshAttentionOptions& options) {
   std::vector<LshRound> rounds;
   if (buckets.numel() == 0) return rounds;
@@ -56,7 +58,7 @@ std::vector<LshRound> lsh_rounds(const Tensor& buckets, const LshAttentionOption
   const Tensor ranges = ranges_of(numbers, options);
   const Tensor codes = gather_elements(numbers.to(DType::int32), 3, inverse).permute({1, 2, 0, 3});  // of tokens
   for (int64_t r = 0; r < buckets.size(2); ++r) {
-    LshRound round{order.select(0, r), inverse.select(0, r), ranges.select(0, r), {}};
+    LshRound round{order.select(0, r), ranges.select(0, r), {}};
     if (r > 0) {
       const Tensor earlier = codes.narrow(2, 0, r);
       round.codes = gather_elements(earlier, 3, round.order.unsqueeze(2).expand(earlier.shape()));

@@ -13,10 +13,12 @@ namespace [[gnu::visibility("hidden")]] detail {
 
 /// The tokens of one round in the order of their buckets. Tokens that are padding come last.
 struct LshRound {
-  Tensor order;    ///< int64 [B, H, N]: the position of each sorted token
-  Tensor inverse;  ///< int64 [B, H, N]: the place of each token among the sorted ones
-  Tensor ranges;   ///< int64 [B, H, N, 2]: the sorted tokens that each sorted token sees
-  Tensor codes;    ///< int32 [B, H, r, N]: AttentionMask::codes of sorted tokens, from the r rounds before
+  Tensor order;   ///< int64 [B, H, N]: the position of each sorted token
+  Tensor ranges;  ///< int64 [B, H, N, 2]: the sorted tokens that each sorted token sees
+  Tensor codes;   ///< int32 [B, H, r, N]: AttentionMask::codes of sorted tokens, from the r rounds before
+
+  /// int64 [B, H, N]: the place of each token among the sorted ones. It is cheaper to make than to keep for backward.
+  Tensor inverse() const;
 };
 
 /// All rounds of a call, for buckets [B, H, R, N]; none where these are empty. Made by ops on the device of

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+
 #include <filesystem>
 #include <functional>
 
@@ -254,11 +256,12 @@ TEST_CASE("reformer: the module is lsh_attention of its maps, with buckets by th
                                             {.hashes = 2, .chunk = 4, .released = true}}) {
     CAPTURE(options.scale);
     CAPTURE(options.released);
+    const int64_t below = int64_t{1} << (std::bit_width(static_cast<uint64_t>(2 * (kTokens / options.chunk))) - 1);
+    const int64_t buckets = options.released ? below : lsh_bucket_count(kTokens, options.chunk);
     const auto formula = [&](const ModuleCall& c) {
       const std::vector<Tensor> in = c.heads(concat({c.model.apply("qk", c.x), c.model.apply("v", c.x)}, 2));
       const Tensor rotations = c.drawn([&](Generator& draws) {
-        return lsh_rotations(kHeads, kHeadDim, options.hashes, lsh_bucket_count(kTokens, options.chunk), draws,
-                             DType::float64);
+        return lsh_rotations(kHeads, kHeadDim, options.hashes, buckets, draws, DType::float64);
       });
       return c.out(lsh_attention(in[0], in[1], lsh_buckets(in[0], rotations),
                                  {.chunk = options.chunk,
