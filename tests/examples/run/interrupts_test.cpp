@@ -129,7 +129,6 @@ TEST_CASE("Ctrl-C while data are read: the run ends before its first step, and i
 
 TEST_CASE("Ctrl-C during an evaluation: a resumed run makes it again, and ends as one that was not interrupted") {
   const linnet::test::TemporaryFolder folder;
-  const linnet::test::Quiet quiet(STDOUT_FILENO);
   const auto metrics_after = [&](int64_t interrupts_at, const std::string& says) {
     CAPTURE(interrupts_at);
     Settings settings = four_steps(folder / fmt::format("at{}", interrupts_at));
@@ -142,7 +141,11 @@ TEST_CASE("Ctrl-C during an evaluation: a resumed run makes it again, and ends a
       settings.resume = true;
     }
     Interrupting task;
-    train(task, settings);
+    const auto train_quietly = [&] {
+      const linnet::test::Quiet quiet;
+      train(task, settings);
+    };
+    train_quietly();
     std::string all;
     for (const Metrics& m : read_metrics(settings.out))
       all += fmt::format("{} {} {}\n", m.step, m.train_loss, m.val_loss);
