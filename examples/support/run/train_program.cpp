@@ -10,6 +10,7 @@
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/training.h"
+#include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -49,7 +50,12 @@ std::unique_ptr<Task> task_of(const Settings& s) {
 void train_and_report(const Settings& settings, const TrainProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
-  if (!settings.resume) on_first_rank([&] { check_is_free(settings); });  // before minutes of reading or making data
+  if (!settings.resume) {  // before minutes of reading or making data
+    on_first_rank([&] {
+      const FolderLock nobody_has_it(settings.out);
+      check_is_free(settings);
+    });
+  }
   const std::unique_ptr<Task> task = task_of(settings);
   const int64_t steps = total_steps(settings, *task);
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,
@@ -163,6 +169,7 @@ int train_program(int argc, char** argv, const TrainProgram& program) {
     drop_preset_options(app, settings);
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) settings = resumed(app, settings);
+    refuse_inapplicable_flags(app, settings);
     validate(settings);
     train_and_report(settings, program);
   });
