@@ -13,6 +13,7 @@
 #include "support/plot/plot.h"
 #include "support/run/training.h"
 #include "support/settings/choices.h"
+#include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 #include "support/spread.h"
 #include "support/table.h"
@@ -245,6 +246,7 @@ int main(int argc, char** argv) {
     app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
+    refuse_inapplicable_flags(app, settings);
     check_choice(app, names, rates);
     const std::vector<Ablation> ablations = ablations_of(names, rates);
     validate_all(settings, ablations, seeds);

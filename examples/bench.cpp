@@ -22,6 +22,7 @@
 #include "support/run/profile_report.h"
 #include "support/run/training_step.h"
 #include "support/settings/choices.h"
+#include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 #include "support/table.h"
 #include "support/tasks/text_model.h"
@@ -267,6 +268,7 @@ void add_step(CLI::App& app, BenchOptions& bench) {
       throw UsageError("--out does not apply to step without --profile, which is what writes files; give both");
     }
     drop_preset_options(command, bench.settings);
+    refuse_inapplicable_flags(command, bench.settings);
     validate(bench.settings);
     bench_step(bench, *options);
   });

@@ -20,7 +20,7 @@
 #include <zlib.h>
 #include <nlohmann/json.hpp>
 
-#include "support/settings/settings.h"
+#include "support/settings/program.h"
 
 namespace linnet::examples {
 namespace {
@@ -130,11 +130,16 @@ void on_first_rank(const std::function<void()>& body) {
   if (!message.empty()) throw IoError(message);
 }
 
-bool on_any_rank(bool flag) {
-  if (ranks().world_size() == 1) return flag;  // each step asks
+bool on_any_rank(bool flag, ProcessGroup& group) {
+  if (group.world_size() == 1) return flag;  // each step asks
   Tensor count = full({1}, flag ? 1 : 0, DType::float64);
-  ranks().all_reduce(count, {.any_order = true});
+  group.all_reduce(count, {.any_order = true});
   return count.item<double>() > 0;
+}
+
+void stop_if_interrupted(ProcessGroup& group) {
+  if (!on_any_rank(interrupted(), group)) return;
+  throw Interrupted("stopped during an evaluation; with --resume the same command goes on");
 }
 
 int64_t largest_of_ranks(int64_t number) {
@@ -154,8 +159,13 @@ bool of_first_rank(bool flag) {
 std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
                                         ProcessGroup& group) {
   const auto first_of = [&](int64_t rank) { return count * rank / group.world_size(); };
+  const int64_t first = first_of(group.rank()), own = first_of(group.rank() + 1) - first;
+  const int64_t most = (count + group.world_size() - 1) / group.world_size();  // batches of a rank
   std::vector<Figures> all;
-  for (int64_t i = first_of(group.rank()); i < first_of(group.rank() + 1); ++i) all.push_back(of_batch(i));
+  for (int64_t i = 0; i < most; ++i) {
+    stop_if_interrupted(group);
+    if (i < own) all.push_back(of_batch(first + i));
+  }
   if (group.world_size() == 1) return all;
   Figures flat;  // each behind its size
   for (const Figures& figures : all) {

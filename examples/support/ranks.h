@@ -31,7 +31,9 @@ int threads_of_rank();
 /// Runs `body` on rank 0 while the others wait. What it throws there is thrown on all ranks.
 void on_first_rank(const std::function<void()>& body);
 /// Whether the flag is set on any rank.
-bool on_any_rank(bool flag);
+bool on_any_rank(bool flag, ProcessGroup& group = ranks());
+/// Throws Interrupted, on all ranks, when any of them was interrupted. Evaluations, which can take long, call it.
+void stop_if_interrupted(ProcessGroup& group = ranks());
 /// The largest number of any rank.
 int64_t largest_of_ranks(int64_t number);
 /// The flag of rank 0.
@@ -42,6 +44,8 @@ using Figures = std::vector<double>;
 /// `of_batch(i)` of each of `count` batches, in their order. Each rank computes those of its own part of them and
 /// takes the others from other ranks, so that what is made of all has the same bits on all ranks and for any number
 /// of them.
+///
+/// Throws: as stop_if_interrupted.
 std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
                                         ProcessGroup& group = ranks());
 /// Their sums, added in the order of the batches.

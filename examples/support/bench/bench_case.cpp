@@ -78,6 +78,46 @@ std::vector<KernelCall> calls_of(const std::function<void()>& work) {
   return profile.calls();
 }
 
+/// The matrix products among the calls.
+std::vector<MatrixProduct> gemms_of(std::vector<KernelCall> calls) {
+  std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
+  return products_of(calls);
+}
+
+double operations_of(const std::vector<MatrixProduct>& products) {
+  double operations = 0;
+  for (const MatrixProduct& p : products) operations += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
+  return operations;
+}
+
+/// A mechanism's core on random queries, keys and values.
+struct RandomCore {
+  std::vector<Tensor> inputs;  ///< what is differentiated
+  std::function<Tensor()> run;
+};
+
+/// `rng` must outlive the core. The mechanism must have one.
+RandomCore random_core(const AttentionCase& c, Generator& rng) {
+  // Laid out as the linear maps of a layer leave them, so gradients have this layout too; `run` transposes the views.
+  const auto map = [&] {
+    const Tensor x = randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device);
+    return x.to(c.dtype).set_requires_grad();
+  };
+  const Tensor q = map(), k = map(), v = map();
+  const nn::AttentionCore core = nn::find_mechanism(c.mechanism).core(config_of(c), rng, c.device);
+  std::vector<Tensor> inputs{q, k, v};
+  inputs.insert(inputs.end(), core.parameters.begin(), core.parameters.end());
+  return {inputs, [=] { return core.attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)); }};
+}
+
+/// The operations of the matrix products inside of a core, which Mechanism::operations counts.
+double gemm_operations_of_core(const AttentionCase& c) {
+  if (!nn::find_mechanism(c.mechanism).core) return 0;
+  Generator rng(c.seed);
+  const RandomCore core = random_core(c, rng);
+  return operations_of(gemms_of(calls_of([&] { backward(sum(core.run())); })));
+}
+
 }  // namespace
 
 std::any options_of(const AttentionCase& c) {
@@ -93,13 +133,6 @@ void wait_for(const Tensor& x) {
 
 Measured measure_attention(const AttentionCase& c, double seconds) {
   if (c.causal) require_causal("--attention", c.mechanism);
-  Generator rng(c.seed);
-  // Laid out as the linear maps of a layer leave them, so gradients have this layout too; `run` transposes the views.
-  const auto map = [&] {
-    const Tensor x = randn({c.batch, c.tokens, c.heads, c.head_dim}, rng, DType::float32, c.device);
-    return x.to(c.dtype).set_requires_grad();
-  };
-  const Tensor queries = map(), keys = map(), values = map();
   const nn::Mechanism& mechanism = nn::find_mechanism(c.mechanism);
   if (!mechanism.core) {
     throw UsageError(
@@ -107,12 +140,10 @@ Measured measure_attention(const AttentionCase& c, double seconds) {
                     "layer",
                     c.mechanism));
   }
-  const nn::AttentionCore core = mechanism.core(config_of(c), rng, c.device);
-  std::vector<Tensor> inputs{queries, keys, values};
-  inputs.insert(inputs.end(), core.parameters.begin(), core.parameters.end());
-  const auto run = [&] { return core.attend(queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2)); };
-  Measured measured = measure_differentiable(inputs, run, {}, seconds);
-  measured.flops = flops_of(c, calls_of([&] { run(); }));
+  Generator rng(c.seed);
+  const RandomCore core = random_core(c, rng);
+  Measured measured = measure_differentiable(core.inputs, core.run, {}, seconds);
+  measured.flops = flops_of(c, calls_of([&] { core.run(); }));
   if (mechanism.least_bytes) measured.least_bytes = mechanism.least_bytes(attention_size(c));
   return measured;
 }
@@ -154,14 +185,13 @@ Measured measure_module(const AttentionCase& c, const Model& model, int64_t atte
   inputs.push_back(x);
   const auto run = [&] { return model(x); };
 
-  std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
-  const double attention_flops = static_cast<double>(attentions) * flops_of(c, calls);
-  std::erase_if(calls, [](const KernelCall& call) { return call.kernel != "gemm"; });
-  const std::vector<MatrixProduct> products = products_of(calls);
+  const std::vector<KernelCall> calls = calls_of([&] { backward(sum(run())); });
+  const double of_attention = flops_of(c, calls);
+  const double of_core = of_attention > 0 ? gemm_operations_of_core(c) : 0;
+  const std::vector<MatrixProduct> products = gemms_of(calls);
   const bool on_cpu = c.device == Device::cpu;  // only CPU products have a floor
   Measured measured = measure_differentiable(inputs, run, on_cpu ? products : std::vector<MatrixProduct>{}, seconds);
-  measured.flops = attention_flops;
-  for (const MatrixProduct& p : products) measured.flops += 2.0 * static_cast<double>(p.batch * p.m * p.n * p.k);
+  measured.flops = operations_of(products) + static_cast<double>(attentions) * (of_attention - of_core);
   return measured;
 }
 

@@ -35,6 +35,10 @@ struct Point {
 /// length.
 void check_all_options(const ScalingOptions& options, const Settings& settings,
                        const std::vector<std::string>& mechanisms) {
+  if (shares(settings, "layers")) {
+    throw UsageError(
+        "--share layers does not apply to bench scaling, whose layers have weights of their own; leave it out");
+  }
   check_options_apply(settings, "--mechanisms", mechanisms);
   for (const std::string& mechanism : mechanisms) {
     Settings own = settings_of(mechanism, settings);
@@ -53,8 +57,10 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
   constexpr int64_t kTokens = 4096;  // in a batch of several sequences
   std::vector<Point> points;
   for (int64_t tokens = options.least_tokens; tokens <= options.most_tokens; tokens *= 2) {
+    const int64_t batch = std::max<int64_t>(1, kTokens / tokens);
     const double growth = 4;  // at worst, since twice the tokens have four times the pairs
-    if (!points.empty() && points.back().training_ms() * growth > 1e3 * options.limit_seconds) {
+    const double last_ms = points.empty() ? 0 : points.back().training_ms();  // a sequence
+    if (last_ms * growth * static_cast<double>(batch) > 1e3 * options.limit_seconds) {
       fmt::print(stderr, "{}, D = {}: {} tokens and more left out, over --limit {} s a step\n", mechanism, head_dim,
                  tokens, options.limit_seconds);
       break;
@@ -62,7 +68,7 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
     const AttentionCase c{.mechanism = mechanism,
                           .causal = options.causal,
                           .options = attention_options(settings),
-                          .batch = std::max<int64_t>(1, kTokens / tokens),
+                          .batch = batch,
                           .heads = options.heads,
                           .tokens = tokens,
                           .head_dim = head_dim,

@@ -10,6 +10,7 @@
 #include "support/ranks.h"
 #include "support/run/loss_chart.h"
 #include "support/run/training.h"
+#include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 #include "support/table.h"
 
@@ -179,6 +180,7 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     settle_training_flags(app, settings);
+    refuse_inapplicable_flags(app, settings);
     if (mechanisms.empty()) mechanisms = default_mechanisms(settings, app.count("--attention") > 0, program);
     const std::vector<Settings> runs = settings_for_all(mechanisms, settings, seeds);
     if (program.check) program.check(runs);

@@ -10,6 +10,7 @@
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/training.h"
+#include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 
 namespace linnet::examples {
@@ -168,6 +169,7 @@ int train_program(int argc, char** argv, const TrainProgram& program) {
     drop_preset_options(app, settings);
     if (settings.out.empty()) settings.out = fmt::format("out/{}-{}", settings.task, settings.attention);
     if (settings.resume) settings = resumed(app, settings);
+    refuse_inapplicable_flags(app, settings);
     validate(settings);
     train_and_report(settings, program);
   });

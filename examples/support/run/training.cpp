@@ -28,18 +28,18 @@ class StepProfile {
   /// `what` names the run in the heading.
   StepProfile(std::string what, Device device) : what_(std::move(what)), device_(device) {}
 
-  /// Runs one step. After the last one to be profiled, it writes and prints the report.
-  double run(const std::function<double()>& step, const RunFolder& folder) {
+  /// Runs one step.
+  double run(const std::function<double()>& step) {
     ++done_;
     if (done_ <= ProfiledSteps::kWarmUp || done_ > kLast) return step();
     double loss = 0;
     steps_.add([&] { loss = step(); });
-    if (done_ == kLast) report(folder);
     return loss;
   }
 
- private:
+  /// After the last step to be profiled: writes and prints the report.
   void report(const RunFolder& folder) const {
+    if (done_ != kLast) return;
     const bool on_cpu = device_ == Device::cpu;  // only CPU products have a floor
     const double floor = on_cpu ? measure_floor(products_of(steps_.calls_of_one())).median_ms : 0;
     const std::string text = profile_text(what_, steps_, floor);
@@ -47,6 +47,7 @@ class StepProfile {
     fmt::print("\n{}\n", text);
   }
 
+ private:
   std::string what_;
   Device device_;
   int64_t done_ = 0;
@@ -123,6 +124,8 @@ class Run {
   void show(double loss);
   /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
   void save() const;
+  /// What a run that was interrupted says, when it is saved.
+  Interrupted stopped() const;
   [[noreturn]] void stop() const;
   /// All tokens over all the time of the steps; with batches of different lengths, a median time says less.
   double tokens_per_second() const;
@@ -146,6 +149,7 @@ class Run {
   TrainingResult result_;
   std::vector<double> step_times_;  // milliseconds of the steps since begin()
   double seconds_ = 0;              // over all steps of the run
+  int64_t peak_bytes_ = 0;          // of the steps since begin(), without evaluations
   int64_t sent_before_ = ranks().bytes_sent();
 };
 
@@ -174,10 +178,11 @@ void Run::begin() {
   }
   if (s_.profile && folder_)
     profile_.emplace(fmt::format("{} on {}", s_.attention, task_.data_name()), device_of(s_));
-  reset_peak_memory(device_of(s_));
-  // A run that was resumed with fewer steps, and so ends at its checkpoint, may not have been evaluated there.
-  const bool ends_sooner = done() && !result_.history.empty() && result_.history.back().step < at_.step;
-  if (of_first_rank(result_.history.empty() || ends_sooner)) evaluate();
+  // A run that was interrupted during an evaluation, or that is resumed with fewer steps and so ends at its
+  // checkpoint, was not evaluated there.
+  const bool is_due = at_.step % s_.eval_every == 0 || done();
+  const bool lacks_it = result_.history.empty() || (is_due && result_.history.back().step < at_.step);
+  if (of_first_rank(lacks_it)) evaluate();
 }
 
 void Run::resume() {
@@ -195,13 +200,16 @@ void Run::resume() {
 }
 
 void Run::step() {
+  reset_peak_memory(device_of(s_));
   const Clock::time_point begin = Clock::now();
   const auto do_step = [&] {
     return train_step_(at_.step, rate_(at_.step), beta1_ ? std::optional((*beta1_)(at_.step)) : std::nullopt);
   };
-  const double loss = profile_ && folder_ ? profile_->run(do_step, *folder_) : do_step();
+  const double loss = profile_ ? profile_->run(do_step) : do_step();
   step_times_.push_back(milliseconds_since(begin));
   seconds_ += step_times_.back() / 1e3;
+  peak_bytes_ = std::max(peak_bytes_, memory_stats(device_of(s_)).peak);
+  if (profile_) profile_->report(*folder_);
   at_.loss_sum += loss;
   ++at_.loss_count;
   ++at_.step;
@@ -217,7 +225,11 @@ void Run::step() {
 
 void Run::evaluate() {
   train_step_.check_same();
-  result_.final = task_.evaluate(s_.eval_batches);
+  try {
+    result_.final = task_.evaluate(s_.eval_batches);
+  } catch (const Interrupted&) {
+    stop();
+  }
   const Metrics metrics{.step = at_.step,
                         .train_loss = at_.loss_count > 0 ? at_.loss_sum / static_cast<double>(at_.loss_count) : NAN,
                         .val_loss = result_.final.loss,
@@ -227,7 +239,7 @@ void Run::evaluate() {
                         .seconds = seconds_,
                         .ms_per_step = median(step_times_),
                         .tokens_per_second = tokens_per_second(),
-                        .peak_bytes = memory_stats(device_of(s_)).peak};
+                        .peak_bytes = peak_bytes_};
   at_.loss_sum = 0;
   at_.loss_count = 0;
   if (best_) best_->offer(at_.step, result_.final.accuracy.value());
@@ -248,9 +260,13 @@ void Run::save() const {
   checkpoint_.save();
 }
 
+Interrupted Run::stopped() const {
+  return Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_, resume_command()));
+}
+
 void Run::stop() const {
   save();
-  throw Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_, resume_command()));
+  throw stopped();
 }
 
 TrainingResult Run::finish() {
@@ -259,7 +275,11 @@ TrainingResult Run::finish() {
   result_.tested_step = best_ ? best_->step() : at_.step;
   if (best_) best_->restore();
   result_.optimizer_bytes = largest_of_ranks(train_step_.optimizer().state_bytes());
-  result_.full = task_.test();
+  try {
+    result_.full = task_.test();
+  } catch (const Interrupted&) {
+    throw stopped();  // all is saved, and the weights may now be the best ones
+  }
   result_.constant_accuracy = task_.constant_accuracy();
   if (!folder_) return std::move(result_);
   result_.ms_per_step = ms_per_step();
@@ -267,7 +287,7 @@ TrainingResult Run::finish() {
   const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
   result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
   result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
-  result_.peak_bytes = memory_stats(device_of(s_)).peak;
+  result_.peak_bytes = peak_bytes_;
   for (const Metrics& m : result_.history) result_.peak_bytes = std::max(result_.peak_bytes, m.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
   write_results(folder_->path(), result_.results());
@@ -294,6 +314,14 @@ double Run::ms_per_step() const {
 double Run::tokens_per_second() const {
   const double tokens = static_cast<double>(at_.step * task_.tokens_per_batch() * s_.accumulate);
   return seconds_ > 0 ? tokens / seconds_ : 0;
+}
+
+/// Ends a run that was interrupted while its data were read or made.
+void stop_before_first_step(const Settings& s) {
+  if (!on_any_rank(interrupted())) return;
+  const std::string out = s.out.string();
+  throw Interrupted(s.resume ? fmt::format("stopped before another step; the run in {} is as it was", out)
+                             : fmt::format("stopped before the first step; nothing was written to {}", out));
 }
 
 }  // namespace
@@ -329,6 +357,7 @@ int64_t total_steps(const Settings& s, const Task& task) {
 
 TrainingResult train(Task& task, const Settings& settings) {
   check_same_start(settings, task.data_name());
+  stop_before_first_step(settings);
   Run run(task, settings);
   run.begin();
   try {

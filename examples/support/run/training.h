@@ -24,7 +24,7 @@ struct TrainingResult {
   double sent_bytes_per_step = 0;  ///< to other ranks in sums of gradients; mean
   int64_t optimizer_bytes = 0;     ///< of the optimizer's state, on the rank that has most of it
   int64_t parameters = 0;
-  int64_t peak_bytes = 0;
+  int64_t peak_bytes = 0;  ///< the most memory of a training step
 
   /// The numbers for results.json.
   Results results() const;
@@ -37,7 +37,7 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// Trains `task` and writes metrics, checkpoints, weights and samples into settings.out, a RunFolder. If
 /// settings.resume, it continues from the checkpoint there. Settings that allow no step throw before the folder is
 /// created. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C or SIGTERM, once a
-/// checkpoint is written.
+/// checkpoint is written, or at once where no step has been made.
 ///
 /// With several ranks, all take the same steps, evaluate a part of the batches each, and come to the same figures.
 /// Rank 0 writes. The results of the others lack the times of a step.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 #include <unistd.h>
 
@@ -25,18 +26,30 @@
 namespace linnet::examples {
 namespace {
 
-volatile std::sig_atomic_t interrupt_count = 0;
+volatile std::sig_atomic_t is_interrupted = 0;
+timespec first_interrupt = {};
 
-/// Says on stderr that the program stops after the current step, which may take a while.
+double seconds_since(const timespec& begin) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec - begin.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - begin.tv_nsec);
+}
+
+/// Says on stderr that the program stops after the current step, which may take a while. A second signal ends it,
+/// unless it comes with the first one: `timeout` and launchers of MPI send two.
 void on_interrupt(int signal) {
-  interrupt_count = interrupt_count + 1;
-  if (interrupt_count == 1) {
-    constexpr char kText[] = "\nstopping after this step, with a checkpoint; a second interrupt ends it at once\n";
-    const int before = errno;
+  constexpr double kSecondsOfOne = 0.25;
+  const int before = errno;
+  if (is_interrupted == 0) {
+    ::clock_gettime(CLOCK_MONOTONIC, &first_interrupt);
+    is_interrupted = 1;
+    constexpr char kText[] = "\nstopping after this step; a second interrupt ends it at once\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
-    errno = before;
+  } else if (seconds_since(first_interrupt) > kSecondsOfOne) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
   }
-  std::signal(signal, interrupt_count == 1 ? on_interrupt : SIG_DFL);
+  errno = before;
 }
 
 /// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
@@ -129,7 +142,8 @@ void catch_interrupts() {
   }
   std::signal(SIGPIPE, SIG_IGN);
 }
-bool interrupted() { return interrupt_count > 0; }
+
+bool interrupted() { return is_interrupted != 0; }
 
 CLI::Validator path() {
   return CLI::Validator([](const std::string& text) { return text.empty() ? "it names no file or folder" : ""; }, "");
@@ -294,10 +308,13 @@ void drop_preset_options(const CLI::App& app, Settings& s) {
 }
 
 void settle_training_flags(const CLI::App& app, Settings& s) {
+  const Settings published = preset(s.task, s.preset);
+  const bool is_constant = s.schedule == "cosine" && published.min_lr == published.lr;
+  if (is_constant && app.count("--lr") > 0 && app.count("--min-lr") == 0) s.min_lr = s.lr;
   if (app.count("--epochs") > 0) s.steps = 0;
   if (app.count("--steps") == 0) return;
   s.epochs = 0;
-  if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = shortened_warmup(preset(s.task, s.preset), s.steps);
+  if (s.warmup > 0 && app.count("--warmup") == 0) s.warmup = shortened_warmup(published, s.steps);
 }
 
 std::string flag_value(int argc, char** argv, const std::string& flag, const std::string& fallback) {

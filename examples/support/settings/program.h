@@ -40,9 +40,9 @@ std::string one_line(std::string_view message);
 /// for a wrong command line, 130 when interrupted. Errors print one line on stderr.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C and SIGTERM set `interrupted()`; a third one ends the program at once (`timeout` sends two).
-/// Signals that were ignored when the program started, as in the background of a script, stay ignored. SIGPIPE is
-/// ignored, so that work goes on when the reader of the output ends, as `| head` does.
+/// From now on Ctrl-C and SIGTERM set `interrupted()`; a second one ends the program at once, but not one that comes
+/// with the first, as of `timeout`. Signals that were ignored at the start, as in the background of a script, stay
+/// ignored. SIGPIPE is ignored, so that work goes on when the reader of the output ends, as `| head` does.
 void catch_interrupts();
 bool interrupted();
 
@@ -82,7 +82,7 @@ void add_training_flags(CLI::App& app, Settings& settings);
 void drop_preset_options(const CLI::App& app, Settings& settings);
 
 /// Call after parsing: adapts the settings without a flag to those with one. A number of steps replaces a preset's
-/// epochs, and epochs its steps; fewer steps shorten the warm-up.
+/// epochs, and epochs its steps; fewer steps shorten the warm-up; a preset's constant learning rate stays constant.
 void settle_training_flags(const CLI::App& app, Settings& settings);
 
 /// The value of a flag before parsing, for flags that decide which other flags there are, and their defaults.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <linnet/core/files/json.h>
@@ -133,7 +134,10 @@ void erase_defaults_of_others(Settings& s) {
 }  // namespace
 
 nlohmann::json to_json(const Settings& settings) {
-  const Settings all = completed(settings);
+  Settings all = completed(settings);
+  if (std::string& glove = all.texts.glove; !glove.empty()) {  // so that the run can be resumed from any folder
+    glove = std::filesystem::absolute(glove).lexically_normal().string();
+  }
   nlohmann::json json;
   for_each_field(all, [&](const char* name, const auto& value) { json[name] = value; });
   for (const auto& [name, value] : all.options)

@@ -122,13 +122,17 @@ NamedText load_text(const Settings& settings) {
     return {name_of(text, found->name), found->path, std::move(text)};
   }
   report_stand_in("Tiny Shakespeare", "the sources of linnet");
-  return {"linnet's own sources (stand-in)", {}, nn::CharText::of_this_project(options)};
+  nn::CharText text = nn::CharText::of_this_project(options);
+  return {name_of(text, "linnet's own sources (stand-in)"), {}, std::move(text)};
 }
 
 NamedImages load_images(const Settings& settings) {
   if (const auto found = find_data(settings, kImages)) {
     nn::Mnist mnist(found->path, {.transpose = settings.transpose});
     return {name_of(mnist, found->name), std::move(mnist.train), std::move(mnist.test)};
+  }
+  if (settings.transpose) {
+    throw UsageError("--transpose does not apply to drawn digits; leave it out, or name images with --data");
   }
   report_stand_in("MNIST", "drawn digits");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};

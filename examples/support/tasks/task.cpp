@@ -6,12 +6,14 @@
 #include <fmt/ranges.h>
 
 #include "support/settings/program.h"
+#include "support/tasks/word_vectors.h"
 #include "support/users/conversion_task.h"
 #include "support/users/recommendation_task.h"
 
 namespace linnet::examples {
 
 std::unique_ptr<Task> make_task(const Settings& settings) {
+  check_word_vectors(settings);
   switch (kind_of(settings.task)) {
     case TaskKind::text: return make_text_task(settings);
     case TaskKind::images: return make_image_task(settings);

@@ -58,7 +58,7 @@ std::unique_ptr<Task> make_image_task(const Settings& settings);
 std::unique_ptr<Task> make_sequence_task(const Settings& settings);
 std::unique_ptr<Task> make_labelled_text_task(const Settings& settings);
 std::unique_ptr<Task> make_summary_task(const Settings& settings);
-/// The task of settings.task.
+/// The task of settings.task. Throws as check_word_vectors, before it reads data.
 std::unique_ptr<Task> make_task(const Settings& settings);
 /// The same for benchmarks, which need no data of the Long Range Arena and no labelled texts: such tasks have random
 /// sequences of full length.

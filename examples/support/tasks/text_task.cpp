@@ -63,6 +63,8 @@ class TextTask : public Task {
     return {.loss = sums[0] / sums[1]};
   }
 
+  std::string test_data() const override { return "all whole windows of the validation text"; }
+
   int64_t batches_per_epoch() const override {
     return std::ssize(source_.text.train()) / (settings_.batch * settings_.context);
   }

@@ -1,12 +1,20 @@
 #include "support/tasks/word_vectors.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "support/format.h"
 
 namespace linnet::examples {
+
+void check_word_vectors(const Settings& s) {
+  const std::string& path = s.texts.glove;
+  std::error_code error;
+  if (path.empty() || std::filesystem::exists(path, error)) return;
+  throw IoError(fmt::format("--glove {}: {}", path, error ? error.message() : "there is no such file"));
+}
 
 Tensor word_vectors(const Settings& s, const nn::WordVocabulary& vocabulary) {
   if (s.texts.glove.empty()) return {};

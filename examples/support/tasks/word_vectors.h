@@ -6,6 +6,9 @@
 
 namespace linnet::examples {
 
+/// Throws IoError where the file of --glove is absent. It is cheap: call it before data are read.
+void check_word_vectors(const Settings& settings);
+
 /// The vectors of --glove, of which a line on stderr says how many words have one. Undefined without --glove.
 ///
 /// Throws: as nn::read_glove.

@@ -47,7 +47,8 @@ ConversionTask::ConversionTask(const Settings& s)
       train_(data_.items, data_.train),
       rng_(s.seed),
       model_(rng_, s, data_.vocabulary, true),
-      loader_(train_, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {}
+      loader_(train_, {.batch = s.batch, .seed = s.seed, .drop_last = true}),
+      words_per_batch_(words_per_batch(train_, {.batch = s.batch, .seed = s.seed, .drop_last = true})) {}
 
 Task::Evaluation ConversionTask::evaluate(int64_t batches) { return evaluate(data_.dev, batches); }
 
@@ -68,13 +69,6 @@ Task::Evaluation ConversionTask::evaluate(const std::vector<Conversion>& users, 
     evaluation.measures = {{"AUC", nn::roc_auc(of, targets)}, {"AP", nn::average_precision(of, targets)}};
   }
   return evaluation;
-}
-
-int64_t ConversionTask::tokens_per_batch() const {
-  const auto words = std::ssize(data_.items.numbers()) / data_.items.size();
-  int64_t texts = 0;
-  for (const Conversion& user : data_.train) texts += std::ssize(user.behaviours) + 1;
-  return settings_.batch * words * texts / std::ssize(data_.train);
 }
 
 std::optional<double> ConversionTask::best_auc() const {

@@ -40,4 +40,12 @@ nn::Batch user_batch(const Lists& items, const std::vector<UserAndCandidates>& u
   return {texts.numbers, targets, {texts.mask, clicked.numbers, clicked.mask, all(candidates).numbers}};
 }
 
+int64_t words_per_batch(const nn::Dataset& users, const nn::LoaderOptions& options) {
+  nn::Loader loader(users, options);
+  const int64_t count = std::min<int64_t>(16, loader.batches_per_epoch());
+  int64_t words = 0;
+  for (int64_t i = 0; i < count; ++i) words += sum(loader.next()->others[0].to(DType::int64)).item<int64_t>();
+  return words / count;
+}
+
 }  // namespace linnet::examples

@@ -30,4 +30,8 @@ struct UserAndCandidates {
 /// and the candidates [B, K] as such rows.
 nn::Batch user_batch(const Lists& items, const std::vector<UserAndCandidates>& users, const Tensor& targets);
 
+/// The mean number of words in the texts of a batch, over the first few batches of `users`, whose batches are
+/// user_batches: of each text once, as a model encodes it.
+int64_t words_per_batch(const nn::Dataset& users, const nn::LoaderOptions& options);
+
 }  // namespace linnet::examples

@@ -68,7 +68,8 @@ RecommendationTask::RecommendationTask(const Settings& s)
       clicks_(data_),
       rng_(s.seed),
       model_(rng_, s, data_.vocabulary, false, data_.embeddings.defined() ? data_.embeddings.size(1) : 0),
-      loader_(clicks_, {.batch = s.batch, .seed = s.seed, .drop_last = true}) {
+      loader_(clicks_, {.batch = s.batch, .seed = s.seed, .drop_last = true}),
+      words_per_batch_(words_per_batch(clicks_, {.batch = s.batch, .seed = s.seed, .drop_last = true})) {
   begin_with(data_.embeddings, model_.embeddings());
 }
 
@@ -85,13 +86,6 @@ Task::Evaluation RecommendationTask::evaluate(int64_t batches) {
     measures.add(*chosen[i], scores[i]);
   }
   return {.loss = loss.sum / loss.count, .measures = measures.means()};
-}
-
-int64_t RecommendationTask::tokens_per_batch() const {
-  const auto words = std::ssize(data_.items.numbers()) / data_.items.size();
-  int64_t news = 0;
-  for (const Impression& impression : data_.train) news += std::ssize(impression.history) + 1 + Clicks::kOthers;
-  return settings_.batch * words * news / std::ssize(data_.train);
 }
 
 void RecommendationTask::write_predictions(const std::filesystem::path& path) {

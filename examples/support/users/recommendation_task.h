@@ -24,7 +24,7 @@ class RecommendationTask : public Task {
   /// ones.
   Evaluation evaluate(int64_t batches) override;
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
-  int64_t tokens_per_batch() const override;
+  int64_t tokens_per_batch() const override { return words_per_batch_; }
   std::vector<int64_t> lengths() const override {
     return {settings_.of_users.title_words, settings_.of_users.history};
   }
@@ -48,6 +48,7 @@ class RecommendationTask : public Task {
   Generator rng_;
   TwoLevelModel model_;
   nn::Loader loader_;
+  int64_t words_per_batch_;
 };
 
 }  // namespace linnet::examples

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/ranks.h"
+
 namespace linnet::examples {
 namespace {
 
@@ -24,6 +26,7 @@ class EncodedItems {
     }
     std::vector<Tensor> parts;
     for (auto begin = texts.begin(); begin != texts.end();) {
+      stop_if_interrupted();
       const auto end = begin + std::min(kItemsAtOnce, texts.end() - begin);
       const PaddedLists words = padded({begin, end});
       parts.push_back(model.items(words.numbers.to(model.device()), words.mask.to(model.device())));
@@ -70,6 +73,7 @@ std::vector<std::vector<double>> scores_of(TwoLevelModel& model, const Lists& it
     for (const UserAndCandidates& user : users) all.emplace_back(user.candidates.size());
   }
   for (auto begin = users.begin(); begin != users.end() && encoded.vectors().defined();) {
+    stop_if_interrupted();
     const auto end = users_at_once(begin, users.end());
     std::vector<std::vector<int32_t>> rows;
     for (auto user = begin; user != end; ++user) rows.push_back(encoded.rows_of(user->history));

@@ -94,6 +94,17 @@ TEST_CASE("bench attention and layer: every mechanism, with the fields that prog
   }
 }
 
+TEST_CASE("bench layer: the operations are those of the attention and of the linear maps around it, each once") {
+  const Arguments shape{"--tokens", "64", "--heads", "2"};
+  for (const auto& [mechanism, maps] : {std::pair{"softmax", 4}, {"linformer", 4}, {"reformer", 3}}) {
+    CAPTURE(mechanism);
+    const Arguments of{"--attention", mechanism};
+    const double attention = object_of(kQuick + Arguments{"attention", "--head-dim", "16"} + shape + of)["flops"];
+    const double layer = object_of(kQuick + Arguments{"layer", "--width", "32"} + shape + of)["flops"];
+    CHECK(layer - attention == 6.0 * maps * 64 * 32 * 32);
+  }
+}
+
 TEST_CASE("bench attention: operations and least traffic under the table, of a layer the operations alone") {
   const Arguments quick{"--seconds", "0.001"};
   const Ended attention = run_program("bench", quick + Arguments{"attention", "--tokens", "32"});

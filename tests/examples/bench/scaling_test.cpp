@@ -104,4 +104,6 @@ TEST_CASE("bench scaling --figure: flags go before a figure's settings, and --la
   CHECK(layers["global_tokens"] == "16");
   CHECK(layers["floor_ms"] > 0);  // of the linear maps
   check_refused(run_program("bench", {"scaling", "--figure", "linnet"}), 2, "--figure");
+  check_refused(run_program("bench", {"scaling", "--layers", "2", "--share", "layers"}), 2,
+                "--share layers does not apply to bench scaling");
 }

@@ -59,7 +59,7 @@ void check_resume(const std::string& program, const Workshop& shop, const Argume
     run.interrupt(signal);
     const Ended ended = run.wait();
     CHECK(ended.code == 130);
-    CHECK(contains(ended.err, "\nstopping after this step, with a checkpoint; a second interrupt ends it at once\n"));
+    CHECK(contains(ended.err, "\nstopping after this step; a second interrupt ends it at once\n"));
     CHECK(std::filesystem::exists(shop / "parts/checkpoint.safetensors"));
     CHECK_FALSE(std::filesystem::exists(shop / "parts/model.safetensors"));
     check_done(program, go_on(ended));

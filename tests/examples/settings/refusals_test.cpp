@@ -204,6 +204,17 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   refused("compare", {"--task=poetry"}, "--task poetry: must be shakespeare or mnist");
   refused("compare", {"--task=mnist", "--min-lr", "0"}, "--min-lr");
   refused("attention_maps", {"model", "--resume"}, "--resume does not apply to a model that is trained already");
+  for (const Arguments& flag :
+       {Arguments{"--format", "tsv"}, {"--text-field", "2"}, {"--label-field", "1"}, {"--strict"}}) {
+    refused("classify", Arguments{"--task", "speakers"} + flag,
+            flag[0] + " does not apply to --task speakers, which reads a play; leave it out");
+  }
+  refused("classify", {"--task", "speakers", "--data-seed", "3"},
+          "--data-seed does not apply to --task speakers without --stand-in");
+  refused("compare", {"--task", "speakers", "--strict"}, "--strict does not apply to --task speakers");
+  if (!stand_in_hidden("mnist")) {
+    refused("train_mnist", {"--transpose"}, "--transpose does not apply to drawn digits; leave it out");
+  }
 }
 
 TEST_CASE("a mechanism that refuses the lengths of the data: exit 2 before another one trains") {

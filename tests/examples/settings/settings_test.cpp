@@ -210,6 +210,14 @@ TEST_CASE("config.json: a default made explicit is no other run") {
   CHECK(to_json(plain) == to_json(explicit_one));
 }
 
+TEST_CASE("config.json has the whole path of word vectors, so that a run can be resumed from any folder") {
+  Settings s = preset("own-texts", "classify-own-texts");
+  s.texts.glove = "vectors/../v.txt";
+  CHECK(to_json(s)["glove"] == (std::filesystem::current_path() / "v.txt").string());
+  s.texts.glove = "";
+  CHECK(to_json(s)["glove"] == "");
+}
+
 TEST_CASE("validate: every word is one of those that are known, and so is every number in its range") {
   nlohmann::json json = to_json(preset("shakespeare", "nanogpt-cpu"));
   json.update({{"attention", "fastmax2"}, {"attention_dropout", 0.1}});

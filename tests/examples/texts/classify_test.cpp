@@ -292,6 +292,14 @@ TEST_CASE("compare --seeds: the mean and the sample standard deviation of runs t
   check_refused(run_program("compare", flags + Arguments{"--seeds", "0"}), 2, "--seeds");
 }
 
+TEST_CASE("classify: a preset's constant rate stays constant where --lr gives another") {
+  const Texts shop;
+  done("classify", shop.tiny("run") + Arguments{"--steps", "1", "--lr", "5e-4"});
+  CHECK(config_of(shop / "run")["settings"]["min_lr"] == 5e-4);
+  done("classify", shop.tiny("falls") + Arguments{"--steps", "1", "--lr", "5e-4", "--min-lr", "1e-4"});
+  CHECK(config_of(shop / "falls")["settings"]["min_lr"] == 1e-4);
+}
+
 TEST_CASE("classify says what stands in for absent data, and what is malformed") {
   const Texts shop;
   const Arguments flags = shop.tiny("x") + Arguments{"--task", "imdb"};
@@ -319,5 +327,7 @@ TEST_CASE("classify refuses what cannot work before it reads data") {
   check_refused(run_program("classify", shop.tiny("x") + Arguments{"--batch", "100"}), 2,
                 "--batch 100: there are 24 examples");
   check_refused(run_program("classify", shop.tiny("x") + Arguments{"--data", "/none"}), 1, "/none");
+  check_refused(run_program("classify", shop.tiny("x") + Arguments{"--data", "/none", "--glove", "/vectors.txt"}), 1,
+                "--glove /vectors.txt: there is no such file");
   CHECK(!fs::exists(shop / "x"));
 }

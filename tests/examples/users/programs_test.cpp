@@ -25,10 +25,15 @@ namespace {
 
 const fs::path kMind = fs::path(LINNET_TEST_DATA) / "goldens/mind";
 
-/// The flags of a run of a moment into the folder `out`.
+/// The flags of a run of a moment into the folder `out`, on data that further flags name.
+Arguments small_model(const fs::path& out) {
+  return {"--out",   out, "--width",      "16", "--heads",        "2", "--batch", "8",
+          "--steps", "6", "--eval-every", "2",  "--eval-batches", "1"};
+}
+
+/// The same on generated data.
 Arguments small_run(const fs::path& out) {
-  return {"--out",   out, "--users", "60", "--test-users", "20", "--width",        "16", "--heads", "2",
-          "--batch", "8", "--steps", "6",  "--eval-every", "2",  "--eval-batches", "1"};
+  return small_model(out) + Arguments{"--users", "60", "--test-users", "20"};
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -74,7 +79,7 @@ TEST_CASE(
 
 TEST_CASE("recommend: MIND's files, published results, and predictions of dev") {
   const TemporaryFolder folder;
-  const Arguments flags = small_run(folder / "run") + Arguments{"--data", kMind};
+  const Arguments flags = small_model(folder / "run") + Arguments{"--data", kMind};
   const Ended ended = done("recommend", flags + Arguments{"--predictions", folder / "ranks.txt"});
   CHECK(has(ended.out, "Wu et al. 2021, table 5"));
   CHECK(has(ended.out, "Fastformer               0.6911"));
@@ -101,7 +106,7 @@ TEST_CASE("recommend --glove: titles begin with word vectors, through a linear m
   const auto state_of = [&](const std::string& out, const std::string& vectors, const Arguments& flags) {
     write_bytes(folder / "v.txt", vectors);
     const Ended ended =
-        done("recommend", small_run(folder / out) +
+        done("recommend", small_model(folder / out) +
                               Arguments{"--data", kMind, "--glove", folder / "v.txt", "--steps", "1", "--lr", "0"} +
                               flags);
     CHECK(has(ended.err, "v.txt: vectors of 1 words of "));
@@ -196,7 +201,9 @@ TEST_CASE("recommend and convert: what they refuse") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& program, const Arguments& flags, int code, const std::string& part) {
     CAPTURE(part);
-    check_refused(run_program(program, small_run(folder / "run") + flags), code, part);
+    const bool has_data = std::ranges::count(flags, "--data") > 0;
+    const Arguments run = has_data ? small_model(folder / "run") : small_run(folder / "run");
+    check_refused(run_program(program, run + flags), code, part);
   };
   refused("recommend", {"--items", "10"}, 2, "--items: 10 is not a whole number from 100 to 1000000");
   refused("recommend", {"--users", "100000000000000"}, 2,
@@ -223,6 +230,20 @@ TEST_CASE("recommend and convert: what they refuse") {
   write_bytes(folder / "v.txt", "back 1 2\ntrade 1 2 3\n");
   refused("recommend", {"--glove", folder / "v.txt", "--data", kMind}, 1, "v.txt, line 2");
   refused("convert", {"--glove", folder / "v.txt"}, 2, "--glove");
+  refused("recommend", {"--glove", folder / "none.txt", "--data", folder / "none"}, 1, "there is no such file\n");
+  for (const std::string flag : {"--users", "--test-users", "--items", "--data-seed"}) {
+    refused("recommend", {"--data", kMind, flag, "200"}, 2, flag + " does not apply to --data");
+  }
+  refused("convert", {"--data", kMind, "--sharpness", "2"}, 2, "--sharpness does not apply to --data, whose users");
+  refused("convert", {"--data", kMind, "--data-seed", "2"}, 2, "--data-seed does not apply to --data with parts");
+  refused("convert", {"--strict"}, 2, "--strict does not apply to generated data, which have no lines");
+  for (const Arguments& flag : {Arguments{"--layers", "2"}, {"--positions", "none"}, {"--share", "layers"}}) {
+    refused("recommend", Arguments{"--encoder", "nrms"} + flag, 2, flag[0] + " does not apply to --encoder nrms");
+    refused("recommend", Arguments{"--encoder", "mean"} + flag, 2, flag[0] + " does not apply to --encoder mean");
+  }
+  for (const std::string flag : {"--dropout", "--short-conv", "--attention-dropout"}) {
+    refused("recommend", {"--encoder", "mean", flag, "0"}, 2, flag + " does not apply to --encoder mean");
+  }
   refused("recommend", {"--data", folder / "none"}, 1, "there is no such file or folder");
   refused("recommend", {"--data", folder.path()}, 1, "no MIND (train/ and dev/");
   refused("recommend", {"--preset", "conversion"}, 2, "the presets for recommendation are clicks-small, mind");

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "support/users/conversion_task.h"
 #include "support/users/items.h"
 #include "support/users/scores.h"
 
@@ -127,4 +128,11 @@ TEST_CASE("a model of users with a head: relu of user, item and their product, 3
   const Tensor expected = (state.at("fc2.weight")[0] * hidden).sum() + state.at("fc2.bias")[0];
   CHECK(model(batch).item<double>() == doctest::Approx(expected.item<double>()).epsilon(1e-4));
   CHECK(state.at("fc1.weight").shape() == Shape{16, 48});
+}
+
+TEST_CASE("words_per_batch: each text of a batch counts once, whoever has it") {
+  const Lists items = small_items();
+  const std::vector<Conversion> users{{.behaviours = kHistory, .ad = 0}, {.behaviours = {2, 2}, .ad = 4}};
+  const ConversionUsers data(items, users);
+  CHECK(words_per_batch(data, {.batch = 2}) == 3 + 2 + 5 + 2);  // of items 0, 2, 3 and 4
 }
