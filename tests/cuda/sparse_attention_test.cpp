@@ -48,7 +48,7 @@ std::vector<std::pair<std::string, Moves>> attentions(double rate) {
         all.emplace_back(name + (" of pools" + suffix), [=, pool_kind = kind](const Inputs& in) {
           Generator generator(6);
           const auto pooling = [&](uint64_t seed) {
-            const Tensor weight = held({5, in[0].size(3)}, seed, Device::cpu).to(in[0].dtype()).to(in[0].device());
+            const Tensor weight = held({5, in[0].size(3)}, seed, Device::cpu).to(in[0].device()).to(in[0].dtype());
             return TokenPooling{.kind = pool_kind, .weight = weight};
           };
           return pooled_attention(in[0], in[1], in[2],
