@@ -193,6 +193,7 @@ void Optimizer::set_lr(double lr, size_t group) {
 
 std::vector<double> Optimizer::group_rates() const {
   std::vector<double> rates;
+  rates.reserve(groups_.size());
   for (const ParameterGroup& group : groups_) rates.push_back(*group.lr);
   return rates;
 }
