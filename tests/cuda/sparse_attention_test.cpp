@@ -118,7 +118,10 @@ TEST_CASE("gpu: attention of bfloat16 to windows, blocks, pools and buckets is f
   if (!has_gpu("sparse attentions of bfloat16 on the GPU")) return;
   for (const int64_t width : {8, 40, 80}) {
     for (const auto& [what, attend] : attentions(0)) {
-      agree_in_bfloat16(what + " " + std::to_string(width), kRoundings, std::vector<Shape>(3, {2, 2, kTokens, width}),
+      // The largest of five values in (−1, 1) are 0.67 ± 0.14. Gradients are made of their differences, but of
+      // results that were rounded with the mean.
+      const double allowed = what.starts_with("max") ? kRoundings * 0.67 / 0.14 : kRoundings;
+      agree_in_bfloat16(what + " " + std::to_string(width), allowed, std::vector<Shape>(3, {2, 2, kTokens, width}),
                         attend);
     }
     for (const bool causal : {false, true}) {
