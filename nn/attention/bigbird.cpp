@@ -11,9 +11,9 @@ namespace linnet::nn {
 
 namespace {
 
-/// Whether bigbird_attention is softmax attention.
+/// Whether bigbird_attention is softmax attention: then no row of blocks has random ones.
 bool is_dense(const BigBirdConfig& config, int64_t tokens) {
-  return (tokens + config.block - 1) / config.block <= 5 + 2 * config.random_blocks;
+  return bigbird_random_blocks(tokens, config.block, config.random_blocks, /*heads=*/0, {}).size(1) == 0;
 }
 
 }  // namespace
