@@ -1,7 +1,5 @@
 #include <linnet/ops/attention/attention.h>
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
@@ -39,15 +37,6 @@ void check_attn_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
   }
 }
 
-void check_dtypes(const Tensor& q, const Tensor& k, const Tensor& v) {
-  if (!is_floating(q.dtype())) throw DTypeError(fmt::format("q is {}; it must be floating", name_of(q.dtype())));
-  for (const auto& [x, name] : {std::pair(&k, "k"), std::pair(&v, "v")}) {
-    if (x->dtype() == q.dtype()) continue;
-    throw DTypeError(
-        fmt::format("q is {} and {} {}; convert one with to(DType)", name_of(q.dtype()), name, name_of(x->dtype())));
-  }
-}
-
 /// All weights, [B, H, N, M].
 Tensor weights_of(const Tensor& q, const Tensor& k, const SoftmaxAttentionOptions& options) {
   const Tensor& mask = options.attn_mask;
@@ -60,7 +49,7 @@ Tensor weights_of(const Tensor& q, const Tensor& k, const SoftmaxAttentionOption
 
 /// softmax_attention by its weights.
 Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SoftmaxAttentionOptions& options) {
-  check_dtypes(q, k, v);
+  detail::check_dtypes(q, k, v);
   Tensor weights = weights_of(q, detail::without_padding(k, options.padding_mask), options);
   if (options.dropout > 0) weights = dropout(weights, options.dropout, *options.generator);
   const Tensor values = detail::in_computed(detail::without_padding(v, options.padding_mask));
@@ -85,7 +74,7 @@ Tensor softmax_attention_weights(const Tensor& q, const Tensor& k, const Softmax
                                  Where where) {
   Call call("softmax_attention_weights", where);
   detail::check_qkv(q, k, k, options.padding_mask);
-  check_dtypes(q, k, k);
+  detail::check_dtypes(q, k, k);
   check_attn_mask(options.attn_mask, q, k);
   return weights_of(q, k, options);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,15 @@ void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
   }
   check_same_shape(v, "v", k, "k");
   check_padding_mask(padding_mask, k, "k");
+}
+
+void check_dtypes(const Tensor& q, const Tensor& k, const Tensor& v) {
+  check_floating(q.dtype());
+  for (const auto& [x, name] : {std::pair(&k, "k"), std::pair(&v, "v")}) {
+    if (x->dtype() == q.dtype()) continue;
+    throw DTypeError(
+        fmt::format("q is {} and {} {}; convert one with to(DType)", name_of(q.dtype()), name, name_of(x->dtype())));
+  }
 }
 
 void check_dropout(double rate, const Generator* generator) {

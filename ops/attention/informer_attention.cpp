@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -51,12 +50,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const InformerAtte
     throw ShapeError(fmt::format("q{} and k{} differ in tokens ({} ≠ {}); queries and keys are of the same tokens",
                                  to_string(q.shape()), to_string(k.shape()), q.size(2), k.size(2)));
   }
-  detail::check_floating(q.dtype());
-  for (const auto& [other, name] : {std::pair(&k, "k"), std::pair(&v, "v")}) {
-    if (other->dtype() == q.dtype()) continue;
-    throw DTypeError(fmt::format("q is {} and {} {}; convert one with to(DType)", name_of(q.dtype()), name,
-                                 name_of(other->dtype())));
-  }
+  detail::check_dtypes(q, k, v);
   if (options.queries < 0) {
     throw ValueError(fmt::format("queries is {}; it must be at least 1, or 0 for a number that grows with the tokens",
                                  options.queries));

@@ -34,6 +34,11 @@ void check_padding_mask(const Tensor& padding_mask, const Tensor& x, const char*
 /// Throws: ShapeError, and as check_padding_mask.
 void check_qkv(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& padding_mask);
 
+/// Checks that q is floating, and that k and v have its dtype.
+///
+/// Throws: DTypeError.
+void check_dtypes(const Tensor& q, const Tensor& k, const Tensor& v);
+
 /// Checks that the dropout rate is in [0, 1], and that there is a generator if it is not 0.
 ///
 /// Throws: ValueError.
