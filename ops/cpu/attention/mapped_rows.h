@@ -4,6 +4,7 @@
 
 #include <linnet/core/device/backend.h>
 #include <linnet/ops/cpu/attention/standardise.h>
+#include <linnet/ops/cpu/device/row_sums.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
 /// Queries and keys as attention with polynomial weights takes them.
@@ -17,18 +18,25 @@ void make_elu_rows(int64_t rows, Row row, bool queries, Rows<T> y, T* inverse, W
   for (int64_t r = 0; r < rows; ++r) {
     const T* x = row(r);
     T* out = y[r];
-    T total = 0;
-#pragma omp simd reduction(+ : total)
-    for (int64_t d = 0; d < width; ++d) {
-      out[d] = vec::elu_plus_one(x[d]);
-      total += out[d];
-    }
-    inverse[r] = 1;
-    if (!queries) continue;
-    const T factor = 1 / total;
-    inverse[r] = factor;
 #pragma omp simd
-    for (int64_t d = 0; d < width; ++d) out[d] *= factor;
+    for (int64_t d = 0; d < width; ++d) out[d] = vec::elu_plus_one(x[d]);
+  }
+  if (!queries) {
+    std::fill_n(inverse, rows, T{1});
+    return;
+  }
+  using namespace row_sums;
+  for (int64_t first = 0; first < rows; first += kRows) {
+    const int64_t count = std::min<int64_t>(kRows, rows - first);
+    const Eight<T> factors = 1 / sum_rows<T>(width, [&]<class V>(int r, int64_t d) {
+                               return load<V>(y[first + std::min<int64_t>(r, count - 1)] + d);
+                             });
+    for (int64_t r = 0; r < count; ++r) {
+      const T factor = inverse[first + r] = factors[r];
+      T* out = y[first + r];
+#pragma omp simd
+      for (int64_t d = 0; d < width; ++d) out[d] *= factor;
+    }
   }
 }
 

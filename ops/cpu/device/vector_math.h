@@ -16,6 +16,7 @@ inline float from_bits(int32_t bits) { return std::bit_cast<float>(bits); }
 inline int32_t to_bits(float x) { return std::bit_cast<int32_t>(x); }
 
 inline double exp(double x) { return std::exp(x); }
+inline double exp_of_normal(double x) { return std::exp(x); }
 inline double log(double x) { return std::log(x); }
 inline double exp2_below_one(double x) { return std::exp2(x); }
 inline double nearest(double x) { return std::nearbyint(x); }
@@ -79,6 +80,16 @@ inline float exp2_near_zero(float r) {
 /// 2^k, where `shifted` is k + 12582912 + 127, rounded to an integer: the shift leaves only its exponent bits.
 inline float power_of_two(float shifted) {
   return from_bits(static_cast<int32_t>(static_cast<uint32_t>(to_bits(shifted)) << 23));
+}
+
+/// exp(x) for −87 ≤ x ≤ 88, where it is a normal number, so that x needs no clamping and 2^k is one factor. Elsewhere
+/// any number, but NaN for NaN.
+inline float exp_of_normal(float x) {
+  constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
+  const float shifted = x * 1.44269504f + kRound;
+  const float k = shifted - kRound;
+  const float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
+  return (expm1_near_zero(r) + 1.0f) * power_of_two(shifted);
 }
 
 /// 2^x for x ≤ 0, or above 0 by no more than rounding; 0 for x < −125. For the weights of softmax, at half the cost
@@ -207,7 +218,7 @@ T sigmoid(T x) {
 /// elu(x) + 1: x + 1 above 0 and eˣ below, at least 1e-30
 template <class T>
 T elu_plus_one(T x) {
-  const T below = exp(x);
+  const T below = exp_of_normal(x < T(-80) ? T(-80) : x);  // e⁻⁸⁰ is less than 1e-30
   return x > 0 ? x + T(1) : below < T(1e-30) ? T(1e-30) : below;
 }
 

@@ -10,6 +10,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/attention/attention.h>
+#include <linnet/ops/attention/linear_attention.h>
 #include <linnet/ops/layers/activation.h>
 
 using namespace linnet;
@@ -62,6 +63,9 @@ TEST_CASE("vector math: float32 functions are right to a few units in the last p
   CHECK(worst_error([](auto x) { return sigmoid(x); }, logistic, -85) < 3);
   const auto softened = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
   CHECK(worst_error([](auto x) { return softplus(x); }, softened, -85) < 3);
+  const auto elu_plus_one = [](double x) { return x > 0 ? x + 1 : std::max(std::exp(x), 1e-30); };
+  CHECK(worst_error([](auto x) { return linear_attention_features(x); }, elu_plus_one) < 1.5);
+  CHECK(std::isnan(at([](auto x) { return linear_attention_features(x); }, {kNan})[0]));
 }
 
 TEST_CASE("vector math: gelu and its derivative, in the tail too") {
