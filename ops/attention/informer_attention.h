@@ -16,7 +16,7 @@ struct InformerAttentionOptions {
   int64_t queries = 0;  ///< how many queries are chosen; 0: as many as informer_queries says
   /// Bool [B, N]: false where a token is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
-  /// The keys to sample for each query, int64 [N, u] or [B, N, u], none of them padding. If defined, nothing is
+  /// The keys to sample for each query, int64 [N, u] or [B, N, u], none of them padding. If defined, no keys are
   /// drawn, u queries are chosen, and `factor` and `queries` are ignored.
   Tensor samples = {};
   /// The rate, in [0, 1], at which weights of the chosen queries are dropped after normalisation, as in

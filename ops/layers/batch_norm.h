@@ -2,11 +2,11 @@
 
 #include <linnet/core/tensor.h>
 
-/// Normalisation of channels, which come second: x [N, C, …].
+/// Normalisation of channels, which are dim 1: x [N, C, …].
 ///
 /// Dtypes: one floating dtype; for bfloat16 x, all others are float32.
-/// Gradient: any number of times, of x, weight and bias. The first comes from a kernel, and those with
-/// `create_graph` from other ops.
+/// Gradient: any number of times, of x, weight and bias. A kernel computes it, or with `create_graph` other ops
+/// do.
 /// Cost: forward reads x twice, backward reads x and the cotangent twice. Statistics are float64 for every dtype.
 /// Throws: ShapeError for a rank below 2, and for weights that do not fit, such as for channels last; DTypeError for
 /// dtypes that differ otherwise or are not floating; ValueError unless eps ≥ 0.

@@ -29,8 +29,8 @@ struct GRUResult {
 };
 
 /// h_t = (1 − z) ∘ n + z ∘ h_{t−1}, where, with sums x·weight_ihᵀ + bias_ih and h_{t−1}·weight_hhᵀ + bias_hh,
-/// r = σ(x_r + h_r), z = σ(x_z + h_z) and n = tanh(x_n + r ∘ h_n). The rows of the weights are those of r, z and n.
-/// An undefined h0 or bias stands for 0.
+/// r = σ(x_r + h_r), z = σ(x_z + h_z) and n = tanh(x_n + r ∘ h_n). The rows of the weights are for r, z and n, in
+/// this order. An undefined h0 or bias stands for 0.
 ///
 /// Shapes: x [T, B, in], h0 [B, H], weight_ih [3·H, in], weight_hh [3·H, H], biases [3·H] → output [T, B, H],
 /// h_n [B, H].
@@ -45,8 +45,8 @@ struct LSTMResult {
 };
 
 /// c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t), where, with the sums of gru, i = σ(x_i + h_i), f = σ(x_f + h_f),
-/// g = tanh(x_g + h_g) and o = σ(x_o + h_o). The rows of the weights are those of i, f, g and o. An undefined h0, c0
-/// or bias stands for 0.
+/// g = tanh(x_g + h_g) and o = σ(x_o + h_o). The rows of the weights are for i, f, g and o, in this order. An
+/// undefined h0, c0 or bias stands for 0.
 ///
 /// Shapes: x [T, B, in], h0 and c0 [B, H], weight_ih [4·H, in], weight_hh [4·H, H], biases [4·H] → output [T, B, H],
 /// h_n and c_n [B, H].
