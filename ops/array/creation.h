@@ -59,9 +59,9 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype = DType::f
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Where where = {});
 
 /// The numbers in row-major order: `tensor({1.5, 2.5})`, `tensor({1, 2, 3, 4}, {2, 2})`. One size of `shape` may be
-/// −1: it is derived from the others. The numbers of a list in braces are doubles in C++, so that `tensor({1, 2})` is
-/// float32, while torch.tensor([1, 2]) is int64. Integer variables go into a vector, since C++ refuses them in a list
-/// of doubles.
+/// −1 and is then derived. The numbers of a list in braces are doubles in C++, so that `tensor({1, 2})` is float32,
+/// while torch.tensor([1, 2]) is int64. Integer variables go into a vector, since C++ refuses them in a list of
+/// doubles.
 ///
 /// Throws: ShapeError when the numbers do not fill the shape; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, DType dtype = DType::float32,

@@ -62,8 +62,8 @@ Tensor reduce(Reduce op, const Tensor& x, const ReductionShapes& shapes, DType d
 
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
 
-/// The backward of a choice `y` among x's elements: equal ones share the gradient evenly, and so do NaN, which are
-/// chosen wherever they are.
+/// The backward of an op that chooses y among x's elements. Equal ones share the gradient evenly, and so do NaNs,
+/// which are always chosen.
 auto shared_among_equals(Op& op, const Tensor& x, const Tensor& y, const Shape& kept, const Shape& dims) {
   return [x = op.save(x), y = op.save_output(y), kept, dims](const Tensor& g) {
     const Tensor chosen = logical_or(eq(x().detach(), y().detach().reshape(kept)), isnan(x().detach()));
@@ -141,8 +141,8 @@ Tensor running_product(const Tensor& x, int dim, bool reverse) {
   return linear_recurrence(x, nothing, dim, reverse, 1);
 }
 
-/// For each element of x the product, in float64, of the others that are reduced with it to `kept`: of those before
-/// it and those after it.
+/// For each element of x the product, in float64, of all others that are reduced with it to `kept`: those before it
+/// times those after it.
 Tensor products_of_others(const Tensor& x, const Shape& kept) {
   Shape order, inverse = x.shape(), lines;  // the reduced dims go last, as one
   int64_t size = 1;

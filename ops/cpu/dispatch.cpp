@@ -109,8 +109,8 @@ InstructionSet choose_instruction_set() {
     if (choice.supported()) supported.push_back(choice.name);
   }
   throw ValueError(fmt::format(
-      "LINNET_ISA={} cannot be had: this build has kernels for {}, and of these this machine has {}; unset "
-      "LINNET_ISA, or choose one of the latter",
+      "LINNET_ISA={} is not available: this build has kernels for {}, and of these this machine supports {}; unset "
+      "LINNET_ISA, or name a supported one",
       forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
 }
 

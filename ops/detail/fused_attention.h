@@ -42,9 +42,9 @@ struct QueryRows {
 };
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees in all of its
-/// sets, of which only softmax may have several. It computes softmax_attention and its sparse forms, and the
-/// quadratic form of Fastmax. The parts together are the rows 0, 1, … of the result, in any order, and none is there
-/// twice.
+/// sets. Only softmax may have several sets. It computes softmax_attention and its sparse forms, and the quadratic
+/// form of Fastmax. A part makes the rows [first, first + count) of the result; the parts, in any order, make each
+/// row once.
 ///
 /// Shapes: q [B, H, N, D] of each part → [B, H, rows of all parts, D].
 /// Cost: each set takes time for the tiles of keys of which a query of the tile sees some.

@@ -60,7 +60,7 @@ void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, 
   }
 }
 
-/// Whether the fused op computes it. (A bias cancels, but the fused op would not record its gradient.)
+/// Whether the fused op computes the call. (A bias cancels, but the fused op would not record its gradient.)
 bool is_fused(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
               const AdditiveAttentionOptions& options) {
   if (projections.size() != 3 || options.interaction == Interaction::concat) return false;

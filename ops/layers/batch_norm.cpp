@@ -29,7 +29,7 @@ struct ChannelNorm {
   int64_t groups() const { return parts[1] * parts[2]; }
   int64_t values() const { return parts[0] * parts[3] * parts[4]; }  // of a group
   bool empty() const { return groups() * values() == 0; }
-  /// x as the kernels take it. It may not hold values yet, which reshape would check in AnomalyMode.
+  /// x as the kernels take it. x may be uninitialised, and in AnomalyMode reshape would check its values.
   Tensor rows(const Tensor& x) const {
     const int64_t count = parts[1] * parts[2] * parts[3], pixels = parts[4];
     return detail::as_strided(dense(x), {parts[0], count, pixels}, {count * pixels, pixels, 1}, 0);

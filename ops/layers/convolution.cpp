@@ -85,7 +85,7 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const ConvolutionShape&
 
 // ---- Arguments ----
 
-/// Checks x [B, C, …] and weight, whose dims `own` and 1 belong to x and to the result, and the bias.
+/// Checks x [B, C, …], the weight [O, C/groups, …], or [C, O/groups, …] if `transposed`, and the bias.
 void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups, bool transposed,
                     const char* spatial, int rank) {
   const char* const layout = transposed ? "[C, O/groups" : "[O, C/groups";

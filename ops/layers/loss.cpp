@@ -130,8 +130,8 @@ Tensor factor_beside(const Tensor& targets, const char* targets_name, const Tens
   return in_computed(factor);
 }
 
-/// −(t·log x + (1 − t)·log(1 − x)) with logarithms of at least −100. The gradient is that without the bound, by a
-/// divisor of at least 1e-12: both are PyTorch's.
+/// −(t·log x + (1 − t)·log(1 − x)) with logarithms raised to at least −100. The gradient is that without this bound,
+/// with a divisor of at least 1e-12. Both are as in PyTorch.
 Tensor binary_losses(const Tensor& x, const Tensor& t) {
   Op op("binary_cross_entropy", Where{}, {x, t});
   op.floating_dtype();
@@ -248,7 +248,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
   }
   detail::check_same_shape(input, "input", target, "target");
   const Tensor x = in_computed(input), t = in_computed(target);
-  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // 0 times it is 0
+  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // its factor, the target, is 0
   const Tensor losses = mul(log_target ? exp(t) : t, sub(log_t, x));
   if (reduction != Reduction::batchmean) return reduce(losses, reduction);
   return div(sum(losses), input.rank() > 0 ? input.size(0) : 1);

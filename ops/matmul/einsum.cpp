@@ -162,7 +162,7 @@ Labelled labelled(const Tensor& operand, size_t number, const Term& term, std::s
   return result;
 }
 
-/// The size of each label, which all operands have, but for those of size 1, which broadcast.
+/// The size of each label. Every operand with the label has that size, or size 1, which broadcasts.
 std::map<Label, int64_t> sizes_of(const std::vector<Labelled>& operands, const std::vector<Tensor>& given) {
   std::map<Label, int64_t> sizes;
   std::map<Label, size_t> first;  // the first operand with this size
