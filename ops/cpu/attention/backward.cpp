@@ -28,8 +28,8 @@ struct KeySplit {
   }
 };
 
-/// Where the gradients of a head's keys (or values) are summed: in the result, or with padding in rows for the other
-/// keys alone, which `finish` copies or adds to their positions.
+/// Where the gradients of a head's keys (or values) are summed: in the result, or, if there is padding, in rows for
+/// the other keys alone, which `finish` copies or adds to their positions.
 template <class T>
 class KeyGradients {
  public:
@@ -43,7 +43,7 @@ class KeyGradients {
     return {compact_.data() + head * context_.in.keys() * width(), width()};
   }
 
-  /// Whether the rows hold gradients that others are added to.
+  /// Whether the rows already hold gradients, to which more are added.
   bool has_earlier() const { return context_.in.params.accumulate_keys && context_.in.mask.padding == nullptr; }
 
   void finish() const {
@@ -90,14 +90,14 @@ class QueryGradients {
     const PartialQueries& partial = partial_queries_[head * count_ + range];
     return query >= partial.first && query < partial.end;
   }
-  /// The rows for a tile of queries, from `first` on, by way of one range of keys.
+  /// The rows for the gradients of a tile of queries, from `first` on, that come from one range of keys.
   Rows<T> rows(int64_t head, int64_t range, int64_t first) const {
     if (!is_partial(head, range, first)) return rows_of<T>(result_, head).from(first);
     const PartialQueries& partial = partial_queries_[head * count_ + range];
     return {partial_.data() + (partial.row + first - partial.first) * width(), width()};
   }
 
-  /// Sets the result to 0, where tiles of queries may see no key.
+  /// Sets the result to 0; needed if tiles of queries may see no key.
   void clear() const {
     parallel_tasks(context_.in.heads(), [&](int64_t head) {
       const Rows<T> rows = rows_of<T>(result_, head);
@@ -189,7 +189,7 @@ class Backward {
   }
 
  private:
-  /// The gradients by way of one range of a head's keys.
+  /// Computes the gradients that come from one range of a head's keys.
   void backward_of_keys(const Workspace<T>& workspace, const PreparedKeys<T>& prepared, int64_t head,
                         int64_t range) const {
     const int64_t count = context_.padding.count(head);

@@ -6,7 +6,7 @@
 #include <linnet/ops/cpu/attention/standardise.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Queries and keys as attention with polynomial weights takes them.
+/// The maps that attention with polynomial weights applies to queries and keys first.
 
 namespace linnet::cpu::LINNET_ISA {
 

@@ -207,7 +207,7 @@ void weigh_dropped(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& 
   for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
 }
 
-/// Two numbers of each query for backward.
+/// Two numbers of each query that backward needs.
 template <class T>
 struct QueryFactors {
   T delta[kQueries] = {};   ///< d_o·o

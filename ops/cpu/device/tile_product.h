@@ -86,7 +86,7 @@ struct EvenSplit {
   int64_t size(int64_t i) const { return least + (i < longer ? 1 : 0); }
 };
 
-/// A policy of what a tile prefetches every kInterval iterations of its sum: nothing.
+/// A policy says what a tile prefetches every kInterval iterations of its sum. This one prefetches nothing.
 struct NoPrefetch {
   static constexpr int64_t kInterval = std::numeric_limits<int64_t>::max();
   void fetch() {}

@@ -9,7 +9,8 @@
 /// so far,
 ///   m' = max(m, s_i),  z ← e^(m − m') z + e^(s_i − m'),  a ← e^(m − m') a + e^(s_i − m') x_i,  out = a / z.
 /// [Fastformer eq.3] [Fastformer eq.4] of queries, [Fastformer eq.5] [Fastformer eq.6] of keys.
-/// Causal pooling gives a result after each token, the other after the last: that is all they differ in.
+/// Causal pooling writes a result after each token, plain pooling only after the last one. They do not differ
+/// otherwise.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

@@ -13,7 +13,7 @@ namespace {
 
 using namespace additive;
 
-/// The least channels of a task, so that it reads whole cache lines.
+/// The least number of channels of a task, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
 /// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it must
 /// give work to more threads.

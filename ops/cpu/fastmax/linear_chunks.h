@@ -155,7 +155,7 @@ class LinearChunks {
     }
     for (int64_t n = 0; n < size; ++n) {
       const bool has = terms.from.has(terms.first + n);
-      if (!has && terms.map == RowMap::elu_plus_one) terms.mapped().clear(n);  // the others make 0 of 0
+      if (!has && terms.map == RowMap::elu_plus_one) terms.mapped().clear(n);  // the other maps turn 0 into 0
       terms.x[n][width_] = has ? T{1} : T{0};
     }
     if (!side.queries) {

@@ -27,13 +27,13 @@ struct Sequence {
   bool has(int64_t i) const {
     return i >= begin && i < count && (padding_mask == nullptr || padding_mask[i * mask_stride]);
   }
-  /// Whether all `size` tokens from `first` on are there.
+  /// Whether all `size` tokens from `first` on exist.
   bool has_all(int64_t first, int64_t size) const {
     return padding_mask == nullptr && first >= begin && first + size <= count;
   }
 
-  /// Where to write the results of `size` tokens from `first` on, before `store`: `to` itself if all tokens are
-  /// there, otherwise `scratch` [size, width].
+  /// Where to write the results of `size` tokens from `first` on, before `store`: `to` itself if all tokens exist,
+  /// otherwise `scratch` [size, width].
   Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* scratch) const {
     return has_all(first, size) ? to.from(first) : Rows<T>{scratch, width};
   }
@@ -53,7 +53,7 @@ struct Sequence {
   }
 };
 
-/// `size` tokens from `first` on: in place if all are there, otherwise a copy in `scratch` [size, width].
+/// `size` tokens from `first` on: in place if all exist, otherwise a copy in `scratch` [size, width].
 template <class T>
 Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* scratch) {
   if (from.has_all(first, size)) return from.rows.from(first);

@@ -4,10 +4,10 @@
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/matmul/serial_gemm.h>
 
-/// Convolutions as matrix products. What the taps of an output pixel see is a column of `patches`,
+/// Convolutions as matrix products. The elements that the taps of an output pixel see are a column of `patches`,
 /// [C/groups · R · S, pixels], so that y = weight · patches, d patches = weightᵀ · dy and d weight = dy · patchesᵀ.
 /// Patches exist for a tile of output pixels at a time, which stays in a core's cache. The pixels of all images are
-/// numbered through, so that a tile may cover several small images. Work is divided by size alone.
+/// numbered consecutively, so that a tile may cover several small images. Work is divided by size alone.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -142,7 +142,7 @@ void unfold(const Convolution& s, int64_t channels, const Pixels& pixels, const 
   });
 }
 
-/// Adds `patches` to where `unfold` reads them. Clears those that are padding.
+/// Adds `patches` to the places from which `unfold` reads them. Clears those that are padding.
 template <class T>
 void fold(const Convolution& s, int64_t channels, const Pixels& pixels, Rows<T> patches, T* x) {
   const int64_t stride = s.params.stride[1];
@@ -175,7 +175,8 @@ Matrix<T> output_matrix(const Convolution& s, int64_t group, int64_t begin, int6
   return {copy, count, 1};
 }
 
-/// [0, total) in pieces of at least `least`, where possible so many that there are enough tasks, `tasks` for each.
+/// Splits [0, total) into pieces of at least `least`, if possible enough of them that `tasks` tasks for each are
+/// enough tasks.
 product::EvenSplit split_channels(int64_t total, int64_t least, int64_t tasks) {
   const int64_t pieces =
       std::clamp<int64_t>(ceil_div(kConvolutionTasks, tasks), 1, std::max<int64_t>(total / least, 1));

@@ -7,8 +7,8 @@
 #include <linnet/ops/cpu/matmul/serial_gemm.h>
 
 /// Recurrent layers, one step after another. A step is a matrix product with the weight, which is packed once for all
-/// steps, and one loop over the gates. Backward leaves the gates' gradients of all steps, of which the caller makes
-/// those of the weights in one product.
+/// steps, and one loop over the gates. Backward writes the gates' gradients of all steps, from which the caller
+/// computes those of the weights in one product.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -33,7 +33,7 @@ struct Recurrence {
         lengths(params.lengths != nullptr ? data<int64_t>(*params.lengths) : nullptr) {}
 
   int64_t time(int64_t step) const { return reverse ? steps - 1 - step : step; }
-  /// Where the states before and after a time are, among T + 1.
+  /// The indices of the states before and after a time, among T + 1.
   int64_t before(int64_t time) const { return reverse ? time + 1 : time; }
   int64_t after(int64_t time) const { return reverse ? time : time + 1; }
   bool is_past_end(int64_t time, int64_t sequence) const { return lengths != nullptr && time >= lengths[sequence]; }
@@ -187,7 +187,8 @@ void run_steps(const Recurrence& s, bool lstm, T* states, T* gates, const T* pro
   }
 }
 
-/// `carry` [S, B, H] is the gradient of the states after a step, from the steps after it; in the end, of the first.
+/// `carry` [S, B, H] is the gradient of the states after a step that comes from the steps after it. In the end it is
+/// that of the initial states.
 template <class T>
 void run_steps_backward(const Recurrence& s, bool lstm, T* dprojected, T* dhidden, T* carry, const T* dstates,
                         const T* states, const T* gates, const T* weight) {
