@@ -9,8 +9,8 @@
 ///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = (w∘S) u_i,   ∂φ(k_n) = (w∘R) ṽ_n,   ∂v_n = (w∘R)ᵀ φ(k_n) without its last entry
 /// When causal, S sums over n ≤ i and R over i ≥ n. A token gets the chunks before its own (for R, after it) through
 /// their states, and its own chunk through the quadratic form, or a recurrence for first order. The last columns of S
-/// and R belong to the denominators and are kept apart as z: BLAS is slow at D + 1 columns, and dropout may leave
-/// them out.
+/// and R belong to the denominators and are kept apart as z: BLAS is slow at D + 1 columns, and dropout may not apply
+/// to them.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

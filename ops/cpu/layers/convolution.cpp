@@ -175,8 +175,8 @@ Matrix<T> output_matrix(const Convolution& s, int64_t group, int64_t begin, int6
   return {copy, count, 1};
 }
 
-/// Splits [0, total) into pieces of at least `least`, if possible enough of them that `tasks` tasks for each are
-/// enough tasks.
+/// Splits [0, total) into pieces of at least `least`. With `tasks` tasks for each, they make kConvolutionTasks tasks
+/// if `total` allows it.
 product::EvenSplit split_channels(int64_t total, int64_t least, int64_t tasks) {
   const int64_t pieces =
       std::clamp<int64_t>(ceil_div(kConvolutionTasks, tasks), 1, std::max<int64_t>(total / least, 1));
