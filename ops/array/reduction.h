@@ -49,7 +49,7 @@ Tensor var(const Tensor& x, const Shape& dims, Bool) = delete;
 /// Gradient: any number of times, shared evenly among equal elements.
 /// Throws: ShapeError for a dim of size 0.
 Tensor max(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
-/// The smallest elements, likewise.
+/// The smallest elements; otherwise as `max`.
 Tensor min(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Elements and their indices.
@@ -72,7 +72,7 @@ template <std::integral Dim>
 ValuesAndIndices max(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::max_along(x, dim, keepdim, where);
 }
-/// The smallest elements, likewise.
+/// The smallest elements; otherwise as `max`.
 template <std::integral Dim>
 ValuesAndIndices min(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::min_along(x, dim, keepdim, where);
@@ -107,7 +107,7 @@ ValuesAndIndices median(const Tensor& x, int64_t dim, KeepDim keepdim = false, W
 /// Gradient: none.
 /// Throws: ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
-/// The index of the smallest element, likewise.
+/// The index of the smallest element; otherwise as `argmax`.
 Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
 
 /// log(sum exp(x)), without overflow; −inf where all elements are −inf.

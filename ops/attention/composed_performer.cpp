@@ -79,7 +79,7 @@ Tensor attend_causally(const Tensor& a, const Tensor& b, const Tensor& values) {
   return quotient(sums);
 }
 
-/// x after as many tokens of `value` as make `tokens` in all.
+/// x with tokens of `value` in front, so that there are `tokens` tokens.
 Tensor with_tokens(const Tensor& x, int64_t tokens, double value) {
   return pad(x, {0, 0, tokens - x.size(2), 0}, value);
 }

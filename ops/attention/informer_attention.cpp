@@ -147,8 +147,8 @@ class Choice {
   }
 
  private:
-  /// Random numbers below 2³¹, int32 [N, u]. A stream gives 16 columns, so that the numbers of a token are the same
-  /// for any N and u.
+  /// Random numbers below 2³¹, int32 [N, u]. Each stream gives 16 columns, so that the numbers of a token are the
+  /// same for any N and u.
   Tensor draw_words(Device device) const {
     if (options_.generator == nullptr) {
       throw ValueError("drawing samples needs a generator; set options.generator, or give options.samples");

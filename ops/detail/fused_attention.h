@@ -47,7 +47,7 @@ struct QueryRows {
 /// row once.
 ///
 /// Shapes: q [B, H, N, D] of each part → [B, H, rows of all parts, D].
-/// Cost: each set takes time for the tiles of keys of which a query of the tile sees some.
+/// Cost: for each set and tile of queries, time for the tiles of keys that some of these queries see.
 Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params);
 
 /// quadratic_attention with the weights of softmax. Each set takes one draw for its own dropout, in their order.

@@ -5,7 +5,7 @@
 /// The forms of performer_attention, with checked arguments.
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D], `omega` [m, D]; `padding_mask` undefined or [B, M].
-/// Dtypes: float32 or float64, one for all but the bool `padding_mask`.
+/// Dtypes: float32 or float64, the same for all tensors except the bool `padding_mask`.
 
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {

@@ -12,8 +12,8 @@
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/elementwise.h>
 
-/// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable
-/// in turn. Below, `g` is the cotangent of the activation and `h` that of its backward op.
+/// Each activation has a derivative that is an op of its own: it takes one pass over the elements, and can be
+/// differentiated again. Below, `g` is the cotangent of the activation and `h` that of its backward op.
 
 namespace linnet {
 namespace {

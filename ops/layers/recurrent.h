@@ -7,8 +7,8 @@
 ///
 /// Dtypes: one of float32 and float64.
 /// Gradient: once; a second derivative needs the formulas composed of linear, sigmoid, tanh and mul.
-/// Cost: one matrix product over all steps for the input and one a step for the state. Backward takes twice as many,
-/// those of the weights over all steps at once.
+/// Cost: one matrix product for the input of all steps, and one for the state at each step. Backward takes twice as
+/// many; those for the weights are over all steps at once.
 /// Throws: ShapeError for shapes that do not fit, with the remedy, and for no steps; DTypeError for other dtypes;
 /// ValueError for lengths outside of [1, T].
 
@@ -23,7 +23,7 @@ struct RecurrentOptions {
   bool reverse = false;  ///< from the last step to the first
 };
 
-/// What gru returns.
+/// The results of gru.
 struct GRUResult {
   Tensor output, h_n;  ///< every state, and the last
 };
@@ -39,7 +39,7 @@ GRUResult gru(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const 
               const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, const RecurrentOptions& options = {},
               Where where = {});
 
-/// What lstm returns.
+/// The results of lstm.
 struct LSTMResult {
   Tensor output, h_n, c_n;  ///< every state h, the last, and the last cell state
 };

@@ -191,8 +191,8 @@ void for_each_row(const std::array<View, N>& views, const Row& row) {
 }
 
 /// Prefetches `count` elements from x on, a cache line at a time.
-/// Always inlined, and so must be a function that only calls it: g++ takes a function that only prefetches for one
-/// without effect, and drops calls of it.
+/// Always inlined, and so must be a function that only calls it: g++ thinks that a function that only prefetches has
+/// no effect, and drops calls of it.
 template <class T>
 [[gnu::always_inline]] inline void fetch(const T* x, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(T);

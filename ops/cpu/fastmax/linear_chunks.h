@@ -54,7 +54,8 @@ class LinearChunks {
     weights_[width_] = static_cast<T>(in.params.a0);
   }
 
-  /// Whether it applies: order 1 with nothing dropped. Quadratic dropout has nothing to drop there.
+  /// Whether this class computes the call: order 1 without dropout, or with quadratic dropout, which drops nothing
+  /// there.
   static bool computes(const FastmaxInputs& in) { return in.params.a2 == 0 && !in.drops_first_order(); }
 
   /// The weight of each row of a state.

@@ -69,7 +69,7 @@ Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, in
 }
 
 /// The vectors x̃ = [1; x] of some tokens, transposed: [1 + D, tokens]. Row 0 is 1 where there is a token and 0
-/// elsewhere, row 1 + d is entry d of each token. x is what FastmaxParams::map makes of q or k, as MappedRows does.
+/// elsewhere, row 1 + d is entry d of each token. x is q or k after FastmaxParams::map, as in MappedRows.
 template <class T>
 class AugmentedTokens {
  public:

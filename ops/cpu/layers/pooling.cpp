@@ -41,8 +41,8 @@ void take_larger(TapOf<T> tap, int64_t first, int64_t last, const T* x, Stride s
   }
 }
 
-/// The row of windows `i` of a plane x: the largest numbers to y, their places to `places`. `best` holds the largest
-/// one's tap for each window, and `seen` the place that each tap of window 0 sees.
+/// Row `i` of the windows of a plane x: writes the largest numbers to y and their places to `places`. `best` holds
+/// the tap of the largest number of each window, and `seen` the place that each tap of window 0 sees.
 template <class T>
 void pool_row(const PooledPlane& s, int64_t i, const T* x, T* y, int64_t* places, TapOf<T>* best, int64_t* seen) {
   std::fill_n(y, s.windows, -std::numeric_limits<T>::infinity());
