@@ -231,7 +231,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
   check_same_dtype(x, values, "values");
   const std::vector<Tensor> all = without_masks(x, indices);
   if (all.empty()) throw ValueError("no indices were given; at least one is needed");
-  // The first dims of x become one of `rows` rows, and the others one as well.
+  // x is read as a matrix: its first dims become one dim of `rows` rows, and its other dims become one too.
   int64_t rows = 1;
   Tensor row = zeros({}, DType::int64, x.device());
   for (size_t i = 0; i < all.size(); ++i) {

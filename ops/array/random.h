@@ -6,7 +6,7 @@
 /// Random tensors. Each call takes one draw from the generator; core/random/generator.h says what a draw depends on.
 ///
 /// Gradient: none, except of `dropout`.
-/// Cost: one pass over the elements; randperm sorts n numbers.
+/// Cost: one pass over the elements; randperm shuffles its numbers on the CPU.
 /// Throws: DTypeError for dtypes other than those named.
 
 namespace linnet {

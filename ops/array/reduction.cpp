@@ -135,7 +135,7 @@ Tensor linear_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse
   });
 }
 
-/// Inclusive running products. As a recurrence its gradient divides by no element.
+/// Inclusive running products. Computed as a recurrence, because its gradient then divides by no element.
 Tensor running_product(const Tensor& x, int dim, bool reverse) {
   const Tensor nothing = full({}, 0, x.dtype(), x.device()).expand(x.shape());
   return linear_recurrence(x, nothing, dim, reverse, 1);

@@ -52,7 +52,7 @@ struct BlockPattern {
     return random_blocks[static_cast<size_t>((h * middle_rows() + i - 1) * random + r)];
   }
 
-  /// The ranges of keys that the queries of the middle rows see, for `range` of each row.
+  /// The ranges of keys that the queries of the middle rows see; `range(i)` gives that of row i.
   template <class F>
   Tensor ranges(const F& range, Device device) const {
     std::vector<int64_t> values;

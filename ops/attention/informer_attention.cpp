@@ -128,7 +128,7 @@ class Choice {
   /// How many tokens of each sequence are not padding, but at least 1; int64 [B, 1]. Needs a padding mask.
   Tensor counts() const { return clamp(kept_.count, 1); }
 
-  /// The chosen queries of q [B, H, N, D], [B, H, u, D]; 0 beyond the u of a sequence with padding.
+  /// The chosen queries of q [B, H, N, D], [B, H, u, D]; 0 beyond the u of a shorter sequence.
   Tensor chosen(const Tensor& q) const {
     Shape shape = q.shape();
     shape[2] = queries_;

@@ -17,12 +17,13 @@ struct LshRound {
   Tensor ranges;  ///< int64 [B, H, N, 2]: the sorted tokens that each sorted token sees
   Tensor codes;   ///< int32 [B, H, r, N]: AttentionMask::codes of sorted tokens, for the r rounds before
 
-  /// int64 [B, H, N]: the place of each token among the sorted ones. It is cheaper to make than to keep for backward.
+  /// int64 [B, H, N]: the place of each token among the sorted ones. It is cheaper to compute it again than to keep
+  /// it for backward.
   Tensor inverse() const;
 };
 
-/// All rounds of a call, for buckets [B, H, R, N]; none where these are empty. Made by ops on the device of
-/// `buckets`, so that a Recording can do it again.
+/// All rounds of a call, for buckets [B, H, R, N]; none where these are empty. They are computed by ops on the device
+/// of `buckets`, so that a Recording can repeat that.
 std::vector<LshRound> lsh_rounds(const Tensor& buckets, const LshAttentionOptions& options);
 
 }  // namespace detail

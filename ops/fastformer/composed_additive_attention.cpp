@@ -65,7 +65,7 @@ Tensor composed_additive_attention(const std::vector<Tensor>& projections, const
   Tensor token = without_padding(projections[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                         [Fastformer eq.3] [Fastformer eq.4]
-    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn     [Fastformer eq.5] [Fastformer eq.6]
+    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second stage    [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
     // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, whose padding is in no further sum
     const bool last = i + 1 == stages.size();
@@ -85,7 +85,7 @@ std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& project
   for (size_t i = 0; i < stages.size(); ++i) {
     const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
     const int64_t rows = options.causal ? tokens : 1;
-    // α, in the second turn β                                              [Fastformer eq.3] [Fastformer eq.5]
+    // α, in the second stage β                                             [Fastformer eq.3] [Fastformer eq.5]
     weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
     if (i + 1 == stages.size()) break;
     const Tensor next = without_padding(projections[i + 1], options.padding_mask);

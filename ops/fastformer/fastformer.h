@@ -57,7 +57,7 @@ struct AdditiveStage {
 
 /// Options of additive_attention.
 struct AdditiveAttentionOptions {
-  Interaction interaction = Interaction::product;  ///< how queries, keys and values meet
+  Interaction interaction = Interaction::product;  ///< how queries, keys and values are combined
   /// Every token uses the global vectors of its own prefix. The causal form is linnet's own: the paper sums over all
   /// tokens.
   bool causal = false;

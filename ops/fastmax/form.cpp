@@ -16,10 +16,10 @@ struct Crossover {
 };
 
 /// The CPU's crossovers, measured by `bench crossover` with 4 heads in float32 on 2 cores each of an Intel Sapphire
-/// Rapids with AVX-512 and an AMD Zen 3 with AVX2. Each is the longer one of the two machines', because the quadratic
-/// form is nowhere much slower. In theory they are 18, 34, 66 and 130 for order 1 and 163, 579, 2,179 and 8,451 for
-/// order 2, and twice that when causal. The quadratic form comes nearer to the machine's limit, so the measured ones
-/// are different.
+/// Rapids with AVX-512 and an AMD Zen 3 with AVX2. Each is the larger number of the two machines, because the
+/// quadratic form is nowhere much slower. In theory they are 18, 34, 66 and 130 for order 1 and 163, 579, 2,179 and
+/// 8,451 for order 2, and twice that when causal. The quadratic form comes nearer to the machine's limit, so the
+/// measured ones are different.
 constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 100, 170}, {128, 160, 360}};
 constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2700, 6150}, {128, 8330, 16900}};
 

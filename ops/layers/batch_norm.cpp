@@ -11,8 +11,8 @@
 #include <linnet/ops/detail/arguments.h>
 
 /// Both ops read x as [B, S, G, P, L]: batches of S samples of G groups of P channels of L pixels. A group of a
-/// sample is normalised over dims B, P and L. In group_norm each sample is one of its own, and B is 1. In batch_norm
-/// the whole batch is one sample, S is 1, and each channel is a group.
+/// sample is normalised over dims B, P and L. In group_norm each sample is normalised alone, and B is 1. In
+/// batch_norm the whole batch is one sample, S is 1, and each channel is a group.
 
 namespace linnet {
 namespace {

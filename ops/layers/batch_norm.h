@@ -14,9 +14,9 @@
 namespace linnet {
 
 /// (x − mean)/√(var + eps) · weight + bias for each channel. In training, mean and (biased) variance are those of the
-/// channel in x, and running_mean and running_var are edited in place, where they are defined: they
-/// become (1 − momentum) · running + momentum · (the mean, or the unbiased variance, of x). Otherwise, mean and
-/// variance are running_mean and running_var. Undefined weight and bias stand for 1 and 0.
+/// channel in x. If running_mean and running_var are defined, they are edited in place: they become (1 − momentum) ·
+/// running + momentum · (the mean, or the unbiased variance, of x). Otherwise, mean and variance are running_mean and
+/// running_var. Undefined weight and bias stand for 1 and 0.
 ///
 /// Shapes: x [N, C, …], all others [C].
 /// Throws: ValueError in training for fewer than two values per channel, and otherwise for undefined running_mean and

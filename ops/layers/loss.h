@@ -18,7 +18,7 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   /// ε: the target distribution is (1 − ε)·onehot + ε/C.
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
+  Reduction reduction = Reduction::mean;  ///< how the losses of the rows are reduced
 };
 
 /// −log softmax(logits)[target], where the classes are the last dim; in PyTorch they are dim 1, so pixels [N, C, H,
@@ -42,7 +42,7 @@ struct NllLossOptions {
   Tensor weight = {};
   /// Rows with this target are left out of the loss and the mean.
   int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
+  Reduction reduction = Reduction::mean;  ///< how the losses of the rows are reduced
 };
 
 /// −log_probs[target], where the classes are the last dim and log_probs is the result of log_softmax. `cross_entropy`
@@ -91,7 +91,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = R
 struct GaussianNllLossOptions {
   bool full = false;                      ///< whether to add log(2π)/2, which changes no gradient
   double eps = 1e-6;                      ///< smaller variances count as this, also in their gradient
-  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
+  Reduction reduction = Reduction::mean;  ///< how the losses of the elements are reduced
 };
 
 /// (log var + (input − target)²/var)/2, the negative logarithm of the target's density where `input` is the mean and
@@ -136,7 +136,7 @@ struct BinaryCrossEntropyOptions {
   Tensor weight = {};
   /// A factor p for the part of each loss that targets of 1 have; 1 when undefined.
   Tensor pos_weight = {};
-  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
+  Reduction reduction = Reduction::mean;  ///< how the losses of the elements are reduced
 };
 
 /// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`. Stable for any

@@ -161,7 +161,7 @@ void check_recurrent(const CellKind& kind, const Tensor& x, const Tensor& h0, co
   check_shape("c0", c0, {x.size(1), width}, of_states);
 }
 
-/// The states of all steps, and 0 in place of h past a sequence's end.
+/// The states of all steps; `output` is h, with 0 past a sequence's end.
 struct RecurrentStates {
   Tensor states, output;
   int64_t last;

@@ -53,7 +53,7 @@ void gather(View out, View x, View index, int dim) {
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
   const int64_t x_step = x.strides[dim];
   const int last = out.rank - 1;
-  constexpr int64_t kRow = 8;  // the least elements of a row for which copying rows is worth it
+  constexpr int64_t kRow = 8;  // shorter rows are not worth copying as rows
   const bool has_rows = last != dim && out.shape[last] >= kRow && index.strides[last] == 0 && x.strides[last] == 1 &&
                         out.strides[last] == 1;
   dispatch_any(x.dtype, [&]<class T>(T) {

@@ -5,9 +5,9 @@
 /// each tile takes five matrix products. With p_ij = f(s_ij) / g_i, G = ∂L/∂o and delta_i = G_i·o_i:
 ///   ∂v_j = Σ_i p_ij G_i,   ∂q_i = Σ_j ∂s_ij k_j,   ∂k_j = Σ_i ∂s_ij q_i,
 /// with ∂s_ij from G_i·v_j and delta_i (`score_gradients`).
-/// A task takes some keys of a head and all queries that see any of them, so that the gradients of keys and values
-/// are sums in a fixed order; those of queries are added over the tasks, in order too. It is compute-bound: by the
-/// products, then by the exponentials; its tiles stay in a core's own caches.
+/// A task takes some keys of a head and all queries that see any of them, so the gradients of keys and values are
+/// sums in a fixed order. Those of queries are added over the tasks, in order too. The pass is compute-bound: by the
+/// products, then by the exponentials. Its tiles stay in a core's own caches.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -72,9 +72,9 @@ class KeyGradients {
   Scratch<T> compact_;
 };
 
-/// Where the gradients of queries are summed. Each tile of queries has one range of keys, that of its first visible
-/// key, whose task writes to the result. The tasks of the ranges after it write to `partial` rows, which are added in
-/// the end.
+/// Where the gradients of queries are summed. For each tile of queries, the task of the range with its first
+/// visible key writes to the result. The tasks of later ranges write to `partial` rows, which are added in the
+/// end.
 template <class T>
 class QueryGradients {
  public:

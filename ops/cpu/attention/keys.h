@@ -148,7 +148,7 @@ class PreparedKeys {
     return keys;
   }
 
-  /// A head's keys from `begin` on, prepared before in the rows from `row` on.
+  /// A head's keys from `begin` on, which `load` has prepared in the rows from `row` on.
   HeadKeys<T> at(int64_t head, int64_t begin, int64_t row) const {
     const auto rows = [&](const Scratch<T>& own, const View& in_place) {
       if (own.data() == nullptr) return rows_of<const T>(in_place, head).from(begin);

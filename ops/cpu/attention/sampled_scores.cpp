@@ -17,7 +17,7 @@ struct SampledScores {
   /// How many samples ahead a key is prefetched. The hardware prefetcher cannot guess which keys come.
   static constexpr int64_t kAhead = 6;
 
-  /// The scores of query `i` of sequence `b`, with the width of a head as a constant or a number.
+  /// The scores of query `i` of sequence `b`. The width of a head is a compile-time constant or a number.
   template <class Width>
   void row(int64_t b, int64_t i, Width width_) const {
     const T* query = data<T>(q) + b * q.strides[0] + i * q.strides[2];

@@ -25,7 +25,7 @@ namespace linnet::cpu::LINNET_ISA {
 /// Elements of one task when each costs about as much as an addition. Less work than this is not worth another
 /// thread.
 constexpr int64_t kGrain = 32768;
-/// Elements of one task when the work is above kGrain: finer tasks spread evenly. With 3 tasks, one of 2 threads
+/// Elements of one task when the work is above kGrain: finer tasks spread more evenly. With 3 tasks, one of 2 threads
 /// would do 2 of them.
 constexpr int64_t kFineGrain = kGrain / 4;
 

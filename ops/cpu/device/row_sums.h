@@ -5,8 +5,8 @@
 #include <linnet/ops/cpu/device/tile_product.h>
 #include <linnet/ops/cpu/device/transpose.h>
 
-/// Sums along rows, eight rows at a time: one transposition of eight vectors of partial sums ends all eight. A single
-/// row would end in a sum across the lanes of a register, each addition waiting for the last.
+/// Sums along rows, eight rows at a time: one transposition of eight vectors of partial sums completes all eight. A
+/// single row would need a sum across the lanes of a register, where each addition waits for the one before.
 
 namespace linnet::cpu::LINNET_ISA::row_sums {
 

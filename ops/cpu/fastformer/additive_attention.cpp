@@ -93,7 +93,7 @@ class WholeSequences {
     });
   }
 
-  /// sums [B, C] = over each sequence's chunks, the sums [C] that `f(chunk, sum)` makes.
+  /// sums [B, C]: for each sequence, the sum over its chunks of the [C] numbers that `f(chunk, sum)` makes.
   template <class F>
   void sum_chunks(T* sums, F&& f) const {
     Scratch<T> partial(batch_ * chunks_ * channels_);

@@ -15,10 +15,10 @@ using namespace additive;
 
 /// The least number of channels of a task, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
-/// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it must
-/// give work to more threads.
+/// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it pays
+/// only if it gives work to more threads.
 constexpr int64_t kTasks = 4;
-/// The least tiles of a chunk.
+/// The least number of tiles of a chunk.
 constexpr int64_t kChunkTiles = 8;
 
 template <class T, class Width>

@@ -38,7 +38,7 @@ struct Sequence {
     return has_all(first, size) ? to.from(first) : Rows<T>{scratch, width};
   }
 
-  /// Copies the tokens' results to the rows `to`, 0 for padding, unless `results` put them there.
+  /// Copies the tokens' results to the rows `to`, 0 for padding, unless `results` returned these rows.
   void store(int64_t first, int64_t size, int64_t width, Rows<const T> results, Rows<T> to) const {
     if (has_all(first, size)) return;
     for (int64_t n = 0; n < size; ++n) {
@@ -140,7 +140,7 @@ class AugmentedTokens {
     }
   }
 
-  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without gain. Where single features are
+  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without a weight. If single features are
   /// dropped, mean(∂x̂) is not 0 as in `standardise_backward`.
   ///   ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std
   void through_standardisation(T* dx) const {

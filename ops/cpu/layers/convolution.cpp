@@ -14,7 +14,8 @@ namespace {
 
 /// Elements of a tile of patches: half of a cache of 1 MiB, as floats.
 constexpr int64_t kTileElements = int64_t{1} << 17;
-/// Enough tasks that one slow core does not delay four; the most splits of the weight's gradient, and their elements.
+/// Enough tasks that one slow core does not delay four; the largest number of splits of the weight's gradient, and of
+/// their elements.
 constexpr int64_t kConvolutionTasks = 8, kConvolutionSplits = 16, kSplitElements = int64_t{1} << 22;
 
 /// Pixels [begin, end) of one image's output, whose first one is at `column` of the tile.
@@ -65,8 +66,8 @@ void for_each_image(const Convolution& s, int64_t begin, int64_t end, F f) {
   }
 }
 
-/// The input that one tap sees along `count` output pixels: of a row, or of many where the tap has one shift for all.
-/// Pixels [first, last) see the input, from `input` on in steps of the stride, if their column is in [low, high). The
+/// The input that one tap sees along `count` output pixels: those of a row, or of many if the tap has one shift for
+/// all. Pixels [first, last) with a column in [low, high) see the input, from `input` on in steps of the stride. The
 /// others see padding.
 struct Run {
   int64_t row, column, count, first, last, input, low, high;

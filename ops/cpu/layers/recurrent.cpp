@@ -13,14 +13,15 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// The tasks of a step's product, and the least multiplications of one. More tasks than threads spread evenly.
+/// The number of tasks of a step's product, and the least multiplications of a task. More tasks than threads spread
+/// evenly.
 constexpr int64_t kStepTasks = 8, kStepWork = int64_t{1} << 18;
 /// The cost of a step's gates for each number of the state, in additions.
 constexpr int64_t kGateCost = 64;
 
 /// The sizes of a recurrent layer, and its order of steps.
 struct Recurrence {
-  int64_t steps, batch, width, gates;  // gates: columns of the weight for all of them
+  int64_t steps, batch, width, gates;  // gates: the sums of all gates, G·H
   bool reverse;
   const int64_t* lengths;
 

@@ -172,8 +172,8 @@ class PerformerChunks {
   }
 
   /// dk and dv of a range, from the sums of the queries after it, relative to the largest exponents of the keys up to
-  /// its end. `most`: those of the keys before it. `own`, if not null, becomes the sums of its own queries, relative
-  /// to `most`.
+  /// its end. `most` are those of the keys before it. `own`, if not null, becomes the sums of its own queries,
+  /// relative to `most`.
   void differentiate_keys_causally(Range range, const T* most, PerformerState<T> after, const Cotangents& cotangents,
                                    const View& dk, const View& dv, const PerformerState<T>* own) const {
     PerformerTerms<T> queries(width_, count_, kSubchunk), keys(width_, count_, kSubchunk);
@@ -188,7 +188,7 @@ class PerformerChunks {
     transpose<T>(width_, count_, after.sums, by_value);
     std::copy_n(count_of_runs > 0 ? ends[count_of_runs - 1] : most, count_, now);
     if (own != nullptr) clear(*own);
-    // Takes the sums of queries back to smaller exponents.
+    // Makes the sums of queries relative to smaller exponents.
     const auto lower = [&](const T* to, bool running) {
       if (rescale_factors(count_, to, now, factor)) {
         if (running) {

@@ -12,9 +12,10 @@
 /// The features of FAVOR+ (Choromanski et al. 2021, lemma 1), by their logarithms to base 2: with x' = x/D^¼,
 ///   keys:    b_r = (ω_r·x' − ‖x'‖²/2) / ln 2
 ///   queries: a_r = ω_r·x' / ln 2, because ‖x'‖² cancels in the result
-/// A feature is relative to an integer, 2^(b_r − M_r) and 2^(a_r + M_r − c). M_r is the largest nearest(b_r) of the
-/// keys that count, and c = max_r(nearest(a_r) + M_r). So no feature is above √2. Since factors of a power of two are
-/// exact, no digit of a result depends on M and c; in particular, none depends on the keys after a causal query.
+/// A feature is relative to an integer exponent: 2^(b_r − M_r) for keys, 2^(a_r + M_r − c) for queries. M_r is the
+/// largest nearest(b_r) of the keys that count, and c = max_r(nearest(a_r) + M_r). So no feature is above √2. Since
+/// factors of a power of two are exact, no digit of a result depends on M and c; in particular, none depends on the
+/// keys after a causal query.
 
 namespace linnet::cpu::LINNET_ISA {
 
