@@ -51,7 +51,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Where where) {
   const Call call("masked_select", where);
   if (mask.dtype() != DType::boolean) {
     throw DTypeError(
-        fmt::format("mask is {}, not bool; take ne(mask, 0) for what is not zero", name_of(mask.dtype())));
+        fmt::format("mask is {}, not bool; ne(mask, 0) is true where mask is not 0", name_of(mask.dtype())));
   }
   const Shape shape = broadcast_shapes(x.shape(), mask.shape());
   return detail::select_slices(x.expand(shape).reshape(shape.numel()), 0, places_of_true(mask.expand(shape)));

@@ -47,8 +47,9 @@ void check_samples(const Tensor& samples, const Tensor& q) {
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const InformerAttentionOptions& options) {
   detail::check_qkv(q, k, v, options.padding_mask);
   if (q.size(2) != k.size(2)) {
-    throw ShapeError(fmt::format("q{} and k{} differ in tokens ({} ≠ {}); queries and keys are of the same tokens",
-                                 to_string(q.shape()), to_string(k.shape()), q.size(2), k.size(2)));
+    throw ShapeError(
+        fmt::format("q{} and k{} differ in tokens ({} ≠ {}); queries and keys must be of the same tokens",
+                    to_string(q.shape()), to_string(k.shape()), q.size(2), k.size(2)));
   }
   detail::check_dtypes(q, k, v);
   if (options.queries < 0) {

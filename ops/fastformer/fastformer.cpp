@@ -18,7 +18,7 @@ std::string projection_name(size_t i) { return fmt::format("projection {} ", i +
 void check_projections(const std::vector<Tensor>& projections, size_t stages) {
   if (projections.size() < 2) {
     throw ValueError(
-        fmt::format("there {} {} projection{}; at least 2 are needed, and 3 are queries, keys and values",
+        fmt::format("there {} {} projection{}; at least 2 are needed, usually 3: queries, keys and values",
                     projections.size() == 1 ? "is" : "are", projections.size(), projections.size() == 1 ? "" : "s"));
   }
   if (stages != projections.size() - 1) {

@@ -100,7 +100,7 @@ void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, i
   }
   for (int d = 1; d < rank; ++d) {
     if (x.size(d) == 0)
-      throw ShapeError(fmt::format("x{} must not be empty but for the batch", to_string(x.shape())));
+      throw ShapeError(fmt::format("x{} must not be empty; only the batch may have size 0", to_string(x.shape())));
   }
   if (weight.numel() == 0) throw ShapeError(fmt::format("weight{} must not be empty", to_string(weight.shape())));
   const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;

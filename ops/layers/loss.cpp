@@ -115,7 +115,7 @@ void check_signs(const Tensor& targets) {
     for (const double target : on_cpu.to_vector<double>()) {
       if (target == 1 || target == -1) continue;
       throw ValueError(fmt::format(
-          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 makes them of 1 and 0",
+          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 turns 1 and 0 into these",
           target));
     }
   });
@@ -241,10 +241,10 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target, Where where) {
   const Call call("kl_div", where);
   if (!is_floating(target.dtype())) {
-    throw DTypeError(fmt::format(
-        "target must be probabilities, not {}; of classes take nll_loss, or make them by one_hot(target, classes, "
-        "input.dtype())",
-        name_of(target.dtype())));
+    throw DTypeError(
+        fmt::format("target must be probabilities, not {}; for classes use nll_loss, or one_hot(target, classes, "
+                    "input.dtype()) as the target",
+                    name_of(target.dtype())));
   }
   detail::check_same_shape(input, "input", target, "target");
   const Tensor x = in_computed(input), t = in_computed(target);
