@@ -36,7 +36,7 @@ struct SoftmaxAttentionOptions {
 /// free.
 /// Dtypes: one floating dtype. For bfloat16, scores, weights and sums are float32, and the result is bfloat16.
 /// Gradient: once (fused); any number of times with attn_mask.
-/// Cost: time O(B·H·N·M·D), half of that when causal; backward takes about 2.5 times as long. Memory beside the
+/// Cost: time O(B·H·N·M·D), half of that when causal; backward takes about 2.5 times as long. Memory apart from the
 /// result is linear in the tokens, and O(B·H·N·M) with attn_mask.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a scale or dropout out of range.
 /// Source: Vaswani et al. 2017, eq. 1.

@@ -49,7 +49,7 @@ Tensor linear_attention_features(const Tensor& x, Where where = {});
 /// Dtypes: one floating dtype. For bfloat16, weights and sums are float32.
 /// Gradient: once (fused); any number of times with FastmaxForm::reference.
 /// Cost: time O((N + M)·D²) in the factorised form, and O(N·M·D) in the quadratic form, which is used for short
-/// sequences. Memory beside the result is linear in the tokens.
+/// sequences. Memory apart from the result is linear in the tokens.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a dropout out of range, or with the reference form.
 /// Source: Katharopoulos et al. 2020, eqs. 4–12.
 Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const LinearAttentionOptions& options = {},

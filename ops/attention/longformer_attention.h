@@ -48,7 +48,7 @@ struct LongformerAttentionOptions {
 /// rows of q_global. With G = 0 the three may be undefined. → [B, H, N, D].
 /// Dtypes: one floating dtype.
 /// Gradient: once (fused).
-/// Cost: time O(B·H·N·(w + G)·D), memory beside the result linear in the tokens. A dilation above 1 and a
+/// Cost: time O(B·H·N·(w + G)·D), memory apart from the result linear in the tokens. A dilation above 1 and a
 /// `global_mask` copy the inputs; `global_mask` is read on the host.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window that is odd or negative, a dilation below 1,
 /// a negative number of global tokens, a scale or dropout out of range.

@@ -72,7 +72,7 @@ Tensor lsh_keys(const Tensor& x, Where where = {});
 /// Dtypes: one floating dtype for q and v; `buckets` is int64, with any numbers below 2⁶³ − 1, by which tokens are
 /// sorted.
 /// Gradient: once (fused); none through the buckets.
-/// Cost: time O(B·H·R·N·chunk·D); memory beside the result O(B·H·N·(D + R)).
+/// Cost: time O(B·H·R·N·chunk·D); memory apart from the result O(B·H·N·(D + R)).
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a chunk below 1, a scale or dropout out of range, and
 /// with `released` a dropout or a chunk that does not divide N.
 /// Source: Kitaev et al. 2020, section 2, eqs. 2–6.

@@ -64,7 +64,7 @@ struct PooledAttentionOptions {
 /// Shapes: q, k and v [B, H, N, D] → [B, H, N, D].
 /// Dtypes: one floating dtype.
 /// Gradient: once (fused).
-/// Cost: time O(B·H·N·(w2/stride)·D), memory beside the result linear in the tokens.
+/// Cost: time O(B·H·N·(w2/stride)·D), memory apart from the result linear in the tokens.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window below 0, values that are pooled with another
 /// kernel or stride than keys, a scale or dropout out of range, and as pool_tokens.
 /// Source: Zhang et al. 2021, section 3.

@@ -72,7 +72,7 @@ struct FastmaxOptions {
   /// Token dropout costs nothing.
   std::optional<FastmaxDropout> dropout_kind = {};
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< which denominator dropout uses
-  /// Draws the masks: two draws when there is dropout, none otherwise.
+  /// Draws the dropout masks: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 
@@ -94,7 +94,7 @@ FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, 
 /// Dtypes: one floating dtype. For bfloat16, weights and sums are float32.
 /// Gradient: once (fused); any number of times with FastmaxForm::reference.
 /// Cost: quadratic form, time O(N·M·D); factorised form, O((N + M)·D³) for order 2 and O((N + M)·D²) for order 1.
-/// Memory beside the result is linear in the tokens.
+/// Memory apart from the result is linear in the tokens.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for options out of range, and when f can be 0 or less for
 /// scores that the normalisation allows; the message has the smallest value.
 /// Source: Gerami et al. 2024, eqs. 5–12.

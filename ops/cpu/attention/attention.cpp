@@ -2,8 +2,8 @@
 
 /// Quadratic attention, tile by tile: softmax (Vaswani et al. 2017, eq. 1) and the polynomial weights of Fastmax
 /// (Gerami et al. 2024, eqs. 7–12), which differ in how scores become weights. Only one tile of scores exists at a
-/// time, so memory beside the results is linear in the keys. It is compute-bound: by the matrix products of tiles,
-/// and one exponential for each score of softmax.
+/// time, so memory apart from the results is linear in the keys. It is compute-bound: by the matrix products of
+/// tiles, and one exponential for each score of softmax.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
