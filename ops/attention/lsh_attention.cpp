@@ -42,8 +42,8 @@ struct HeadGroup {
   Tensor of(const Tensor& x) const { return detail::narrow(x, 1, first, count); }
 };
 
-/// Divides the heads of q into groups whose sorted copies are small beside q in long sequences. There is no group if
-/// q is empty.
+/// Divides the heads of q into groups whose sorted copies are small compared with q in long sequences. There is no
+/// group if q is empty.
 std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::LshRound>& rounds,
                                    const LshAttentionOptions& options) {
   constexpr int64_t kMost = 1 << 21;  // elements of a group's queries

@@ -71,8 +71,8 @@ bool has_v4() {
          __builtin_cpu_supports("avx512vl");
 }
 
-/// Whether the processor has AMX tiles of bfloat16 beside AVX-512, and Linux lets this process use them. Linux
-/// requires a request, because they make the state of a thread 8 KiB larger.
+/// Whether the processor has AMX tiles of bfloat16 and AVX-512, and Linux lets this process use them. Linux requires
+/// a request, because they make the state of a thread 8 KiB larger.
 bool may_use_amx() {
   constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;

@@ -44,7 +44,7 @@ struct ChunkPlan {
   int64_t keys_end;     ///< one after the last position of a key
   int64_t queries_end;  ///< one after the last position of a query
   int64_t chunk;        ///< positions per chunk, a multiple of kTile
-  int64_t max_states;   ///< states in memory at a time, beside the carried ones
+  int64_t max_states;   ///< states in memory at a time, in addition to the carried ones
   bool causal;
 
   int64_t chunks_until(int64_t end) const { return ceil_div(end - first, chunk); }

@@ -32,9 +32,9 @@ struct FastmaxInputs {
   /// queries and keys are multiplied with each other.
   int64_t columns() const { return params.causal && drops_features() ? std::max(width(), kTile) : width(); }
 
-  /// How many tokens of a chunk are loaded together: so many that a scan's work on states costs little beside their
-  /// use, and when causal so few that the quadratic form costs little too. With dropped features that form costs M
-  /// multiplications a pair.
+  /// How many tokens of a chunk are loaded together: so many that a scan's work on states costs little compared with
+  /// their use, and when causal so few that the quadratic form costs little too. With dropped features that form
+  /// costs M multiplications a pair.
   int64_t subchunk() const {
     if (params.causal && (drops_features() || params.a2 == 0)) return kTile;
     return std::clamp(round_up(4 * width(), kTile), kTile, 8 * kTile);
