@@ -18,17 +18,17 @@ namespace {
 
 using detail::number_beside;
 
-/// Saves `tensor` if input `i`, whose gradient needs it, requires one.
+/// Saves `tensor` if input `i` requires a gradient, for which it is needed.
 Saved save_for(const Op& op, size_t i, const Tensor& tensor) { return op.needs_grad(i) ? op.save(tensor) : Saved{}; }
 
-/// What a gets of the gradient g: nothing where a < b, half where they are equal, all elsewhere. Where one is NaN the
-/// result is NaN, and both get all. Nothing is 0 even where g is infinite.
+/// The part of the gradient g of max(a, b) that a gets: 0 where a < b, half where they are equal, all elsewhere.
+/// Where one is NaN the result is NaN, and both get all. Where a < b it is 0 even if g is infinite.
 Tensor gradient_of_larger(const Tensor& g, const Tensor& a, const Tensor& b) {
   const Tensor shared = linnet::where(eq(a.detach(), b.detach()), mul(g, 0.5), g);
   return masked_fill(shared, lt(a.detach(), b.detach()), 0);
 }
 
-/// Kernels divide integers, which traps at 0, or gives anything.
+/// Kernels divide integers, and a division by 0 traps or gives any number.
 void check_divisor(bool holds_zero) {
   if (!holds_zero) return;
   throw ValueError("b holds 0, and integers are not divided by 0; floating tensors are: to(DType::float32)");
@@ -39,7 +39,7 @@ void check_divisors(const Tensor& b) {
   Recording::check_values(b, [](const Tensor& on_cpu) { check_divisor(any(eq(on_cpu, 0)).item<bool>()); });
 }
 
-/// The remainder by a divisor that was checked.
+/// The remainder, for a divisor that has been checked.
 Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
   Op op("remainder", where, {a, b});
   op.common_dtype();
@@ -49,7 +49,7 @@ Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
                    });
 }
 
-/// ⌊a/b⌋ of int64. float64 divides, and once more what it left beyond its 53 bits.
+/// ⌊a/b⌋ of int64, divided in float64. A second division adds what the 53 bits of the first one miss.
 Tensor integer_quotient(const Tensor& a, const Tensor& b) {
   const Tensor divisor = b.to(DType::float64);
   const auto divided = [&](const Tensor& x) { return round(div(x.to(DType::float64), divisor)).to(DType::int64); };
@@ -60,11 +60,11 @@ Tensor integer_quotient(const Tensor& a, const Tensor& b) {
 /// ⌊a/b⌋ of floating tensors, by the remainder, because a/b may be rounded up to a whole number.
 Tensor floating_quotient(const Tensor& a, const Tensor& b) {
   const Tensor rest = checked_remainder(a, b, {}), quotient = round(div(sub(a, rest), b));
-  // The remainder is infinite where b is, and has the other sign than a. By 0 there is none.
+  // The remainder is infinite where b is infinite and its sign differs from a's. There is none for b = 0.
   return linnet::where(eq(b, 0), div(a, b), masked_fill(quotient, isinf(rest), -1));
 }
 
-/// ⌊a/b⌋ by a divisor that was checked.
+/// ⌊a/b⌋, for a divisor that has been checked.
 Tensor checked_quotient(const Tensor& a, const Tensor& b, Where where) {
   Op op("floor_divide", where, {a, b});
   const DType dtype = op.common_dtype();

@@ -34,11 +34,11 @@ Tensor div(const Tensor& a, const Tensor& b, Where where = {});
 Tensor div(const Tensor& a, Scalar b, Where where = {});
 Tensor div(Scalar a, const Tensor& b, Where where = {});
 
-/// a − ⌊a/b⌋·b: what a leaves beyond a whole multiple of b, with b's sign. NaN for a floating b = 0.
+/// a − ⌊a/b⌋·b: the rest of a beyond a whole multiple of b. It has b's sign. NaN for a floating b = 0.
 ///
-/// Gradient: to a the cotangent, to b −⌊a/b⌋ times that.
-/// Cost: an integer tensor b is looked through for 0 first, on a GPU after a copy to the CPU.
-/// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is no view of its
+/// Gradient: for a the cotangent, for b −⌊a/b⌋ times the cotangent.
+/// Cost: an integer tensor b is first searched for 0; from a GPU it is copied to the CPU for that.
+/// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is not a view of its
 /// inputs.
 Tensor remainder(const Tensor& a, const Tensor& b, Where where = {});
 Tensor remainder(const Tensor& a, Scalar b, Where where = {});
@@ -48,7 +48,7 @@ Tensor remainder(Scalar a, const Tensor& b, Where where = {});
 /// give a/b for b = 0, and NaN for an infinite a.
 ///
 /// Gradient: 0.
-/// Cost: some ten passes, and the check of `remainder`.
+/// Cost: about ten passes, and the check of `remainder`.
 /// Throws: as `remainder`. Integers beyond ±2⁶² overflow, as in other ops.
 Tensor floor_divide(const Tensor& a, const Tensor& b, Where where = {});
 Tensor floor_divide(const Tensor& a, Scalar b, Where where = {});
@@ -65,7 +65,7 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where = {});
 Tensor pow(const Tensor& a, Scalar b, Where where = {});
 Tensor pow(Scalar a, const Tensor& b, Where where = {});
 
-/// The angle in radians, from −π to π, at which one sees the point (b, a) from (0, 0).
+/// The angle in radians, from −π to π, of the vector (b, a).
 ///
 /// Dtypes: floating.
 /// Gradient: 0 where a and b are 0.
@@ -81,7 +81,7 @@ Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where =
 /// The larger of a and b, NaN where either is NaN.
 ///
 /// Dtypes: also bool.
-/// Gradient: shared equally where a and b are equal; whole to both where one is NaN.
+/// Gradient: shared equally where a and b are equal; both get all of it where one is NaN.
 Tensor maximum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 
@@ -89,7 +89,7 @@ Tensor maximum(const Tensor& a, Scalar b, Where where = {});
 Tensor minimum(const Tensor& a, const Tensor& b, Where where = {});
 Tensor minimum(const Tensor& a, Scalar b, Where where = {});
 
-/// `add`, `sub`, `mul`, `div`, `remainder` and `neg`, whose errors name the line of the expression.
+/// `add`, `sub`, `mul`, `div`, `remainder` and `neg` as operators. Errors name the line of the expression.
 Tensor operator+(Operand a, const Tensor& b);
 Tensor operator+(Operand a, Scalar b);
 Tensor operator+(Scalar a, Operand b);
@@ -107,9 +107,9 @@ Tensor operator%(Operand a, Scalar b);
 Tensor operator%(Scalar a, Operand b);
 Tensor operator-(Operand x);
 
-/// The tensor on the left of an edit in place, which may be a view: `x[0] += 1`.
+/// The left side of an edit in place. It may be a view, as in `x[0] += 1`.
 struct Edited {
-  Tensor& tensor;  ///< what is edited
+  Tensor& tensor;  ///< the tensor that is edited
   Where where;     ///< the line of the expression
 
   Edited(Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task

@@ -10,7 +10,7 @@
 ///
 /// Dtypes: any.
 /// Gradient: any number of times.
-/// Cost: one copy of the result, but for those whose results are views.
+/// Cost: one copy of the result, except for ops whose results are views.
 /// Throws: ShapeError for a dim that does not exist.
 
 namespace linnet {
@@ -40,12 +40,12 @@ Tensor tile(const Tensor& x, const Shape& sizes, Where where = {});
 ///
 /// Shapes: repeats is [size of dim], or has one element.
 /// Dtypes: repeats is int64 or int32.
-/// Cost: one copy; a tensor `repeats` is read on the CPU, so that a GPU is waited for.
+/// Cost: one copy; a tensor `repeats` is read on the CPU, which has to wait for a GPU.
 /// Throws: ValueError for a negative number; ShapeError and DTypeError for other repeats.
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim = {}, Where where = {});
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim = {}, Where where = {});
 
-/// Coordinates of a grid: result i has the elements of tensors[i] along dim i, and the same along the other dims.
+/// Coordinates of a grid: result i has the elements of tensors[i] along dim i, and is constant along the other dims.
 /// `indexing` is "ij", or "xy", where the first two dims are exchanged.
 ///
 /// Shapes: [n₁], [n₂], … or rank 0 → [n₁, n₂, …] each.
@@ -68,7 +68,7 @@ Tensor movedim(const Tensor& x, const Shape& source, const Shape& destination, W
 /// x.expand(other.shape()), x.reshape(other.shape()) and x.view(other.shape()), which core/tensor.h documents.
 /// `other` gets no gradient.
 ///
-/// Cost: none, but for a `reshape_as` that has to copy.
+/// Cost: none, unless `reshape_as` has to copy.
 Tensor expand_as(const Tensor& x, const Tensor& other, Where where = {});
 Tensor reshape_as(const Tensor& x, const Tensor& other, Where where = {});
 Tensor view_as(const Tensor& x, const Tensor& other, Where where = {});

@@ -34,7 +34,7 @@ Tensor compare(const char* name, Compare kind, const Tensor& a, Scalar b, Where 
 
 void check_bool(const Tensor& x, const char* what) {
   if (x.dtype() == DType::boolean) return;
-  throw DTypeError(fmt::format("{} is {}, not bool; take ne(x, 0) for what is not zero", what, name_of(x.dtype())));
+  throw DTypeError(fmt::format("{} is {}, not bool; ne(x, 0) is true where x is not 0", what, name_of(x.dtype())));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ Tensor gt(const Tensor& a, Scalar b, Where where = {});
 Tensor ge(const Tensor& a, const Tensor& b, Where where = {});
 Tensor ge(const Tensor& a, Scalar b, Where where = {});
 
-/// True where x is NaN, where it is ∞ or −∞, and where it is neither.
+/// True where x is NaN (`isnan`), is ∞ or −∞ (`isinf`), or is neither (`isfinite`).
 ///
 /// Cost: three passes, but one for `isnan`.
 Tensor isnan(const Tensor& x, Where where = {});
@@ -51,11 +51,11 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = {});
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = {});
 
-/// True where |a − b| ≤ atol + rtol·|b|. Equal infinities are close. A NaN is close to nothing, or with `equal_nan`
-/// to another NaN.
+/// True where |a − b| ≤ atol + rtol·|b|. Equal infinities are close. A NaN is close to nothing, except with
+/// `equal_nan` to another NaN.
 ///
-/// Dtypes: any. Integers and bools are compared as float64 is, but exactly where rtol and atol are 0.
-/// Cost: some ten passes.
+/// Dtypes: any. Integers and bools are compared in float64, or exactly when rtol and atol are 0.
+/// Cost: about ten passes.
 /// Throws: ValueError for a negative rtol or atol.
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
                Where where = {});

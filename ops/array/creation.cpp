@@ -51,8 +51,8 @@ Tensor scalar(Scalar value, DType dtype, Where where) {
 
 namespace {
 
-/// Throws DTypeError unless `dtype` holds every number of an arange. It is enough to check the first two, which have
-/// the step, and the last.
+/// Throws DTypeError unless `dtype` holds every number of an arange. It is enough to check the first two, which
+/// contain the step, and the last.
 template <class T>
 void check_numbers(std::span<const T> values, DType dtype) {
   for (const size_t i : {size_t{0}, size_t{1}, values.size() - 1}) {

@@ -12,8 +12,8 @@
 
 /// New tensors. None requires a gradient until `set_requires_grad`.
 ///
-/// Throws: ShapeError for a negative size; MemoryError when memory does not suffice; DTypeError for bfloat16 on the
-/// CPU; DeviceError for a device that was not built or does not answer.
+/// Throws: ShapeError for a negative size; MemoryError when there is not enough memory; DTypeError for bfloat16 on
+/// the CPU; DeviceError for a device that was not built or does not answer.
 
 namespace linnet {
 
@@ -55,12 +55,13 @@ Tensor linspace(double start, double stop, int64_t steps, DType dtype = DType::f
 /// Ones on the diagonal, zeros elsewhere.
 ///
 /// Shapes: [n, m], or [n, n] for m = −1.
-/// Throws: ShapeError for another negative size.
+/// Throws: ShapeError for any other negative size.
 Tensor eye(int64_t n, int64_t m = -1, DType dtype = DType::float32, Where where = {});
 
 /// The numbers in row-major order: `tensor({1.5, 2.5})`, `tensor({1, 2, 3, 4}, {2, 2})`. One size of `shape` may be
-/// −1, to be derived. The numbers of a list in braces are doubles in C++, so that `tensor({1, 2})` is float32, while
-/// torch.tensor([1, 2]) is int64. Integer variables go into a vector, since C++ refuses them in a list of doubles.
+/// −1 and is then derived. The numbers of a list in braces are doubles in C++, so that `tensor({1, 2})` is float32,
+/// while torch.tensor([1, 2]) is int64. Integer variables go into a vector, since C++ refuses them in a list of
+/// doubles.
 ///
 /// Throws: ShapeError when the numbers do not fill the shape; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, DType dtype = DType::float32,
@@ -68,10 +69,10 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape = {-1}, D
 /// The numbers with a dtype: `tensor({3, 1, 2}, DType::int64)`.
 Tensor tensor(std::initializer_list<double> values, DType dtype, Where where = {});
 
-/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`, and no numbers are
+/// A matrix of rows: `tensor({{1, 2}, {3, 4}})`. A column is `tensor({1, 2}, {2, 1})`, and an empty tensor is
 /// `zeros({0})`: `{{1}, {2}}` and `{}` could mean either kind of list, so g++ refuses them.
 ///
-/// Throws: ShapeError unless all rows have as many numbers; DTypeError for a number that the dtype cannot hold.
+/// Throws: ShapeError unless all rows have the same length; DTypeError for a number that the dtype cannot hold.
 Tensor tensor(std::initializer_list<std::initializer_list<double>> rows, DType dtype = DType::float32,
               Where where = {});
 

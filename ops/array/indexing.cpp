@@ -72,7 +72,7 @@ Tensor detail::scatter_add_elements(const Tensor& x, int dim, const Tensor& inde
 
 namespace {
 
-/// x with src at the indices, of which the last one counts.
+/// x with src written at the indices. Where indices are equal, the last one counts.
 Tensor write_elements(const Tensor& x, int dim, const Tensor& index, const Tensor& src) {
   Op op("scatter", {}, {x, index, src});
   Tensor out = x.detach().clone();
@@ -81,7 +81,7 @@ Tensor write_elements(const Tensor& x, int dim, const Tensor& index, const Tenso
     const auto spread = [&](const Tensor& one) { return one.expand(index.shape()); };
     Tensor src_gradient;
     if (src_needs_grad) {
-      // Which elements of src count: those whose place along `dim` is the one found where they were written.
+      // An element of src counts if its place along `dim` is the last one that was written where it went.
       Shape along = Shape::filled(index.shape().rank(), 1);
       along[dim] = index.shape()[dim];
       const Tensor place = spread(Recording::constant(arange(along[dim]).reshape(along), g.device()));
@@ -94,7 +94,7 @@ Tensor write_elements(const Tensor& x, int dim, const Tensor& index, const Tenso
   });
 }
 
-/// Checks that `index` has the other tensor's rank, and is no larger but in `free_dim`.
+/// Checks that `index` has the other tensor's rank, and is no larger except in `free_dim`.
 void check_fits(const Tensor& index, const Tensor& other, const char* name, int free_dim) {
   if (index.rank() != other.rank()) {
     throw ShapeError(fmt::format("index{} and {}{} differ in rank ({} ≠ {})", to_string(index.shape()), name,
@@ -121,7 +121,7 @@ void check_same_dtype(const Tensor& x, const Tensor& other, const char* name) {
       fmt::format("x is {} and {} {}; convert one with to(DType)", name_of(x.dtype()), name, name_of(other.dtype())));
 }
 
-/// The indices, one for each of x's first dims, with a mask replaced by those of its true elements.
+/// The indices, one for each of x's first dims; a mask is replaced by the indices of its true elements.
 std::vector<Tensor> without_masks(const Tensor& x, const std::vector<Tensor>& indices) {
   std::vector<Tensor> all;
   for (const Tensor& index : indices) {
@@ -231,7 +231,7 @@ Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tens
   check_same_dtype(x, values, "values");
   const std::vector<Tensor> all = without_masks(x, indices);
   if (all.empty()) throw ValueError("no indices were given; at least one is needed");
-  // The first dims of x become one of `rows` rows, and the others one as well.
+  // x is read as a matrix: its first dims become one dim of `rows` rows, and its other dims become one too.
   int64_t rows = 1;
   Tensor row = zeros({}, DType::int64, x.device());
   for (size_t i = 0; i < all.size(); ++i) {

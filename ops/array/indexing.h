@@ -10,13 +10,14 @@
 /// Dtypes: indices are int64 or int32.
 /// Gradient: any number of times, but none to indices.
 /// Cost: one pass over the elements of the result; backward, over those of x.
-/// Throws: IndexError for an index outside [0, size), with its position, also for a negative one, which PyTorch's
-/// x[index] counts from the end; DTypeError for indices of another dtype; ShapeError for ranks and sizes that do not
-/// fit.
+/// Throws: IndexError for an index outside [0, size), with its position. A negative index is outside, though
+/// PyTorch's x[index] counts it from the end. DTypeError for indices of another dtype; ShapeError for ranks and sizes
+/// that do not fit.
 
 namespace linnet {
 
-/// Rows of `weight` at `ids`. The order is torch.embedding's; torch.nn.functional.embedding takes `ids` first.
+/// Rows of `weight` at `ids`. The arguments have the order of torch.embedding; torch.nn.functional.embedding takes
+/// `ids` first.
 ///
 /// Shapes: weight [V, D], ids [...] → [..., D].
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where = {});
@@ -28,13 +29,13 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where whe
 
 /// out[i][j][k] = x[index[i][j][k]][j][k] for dim 0, and likewise for other dims.
 ///
-/// Shapes: `index` has x's rank, and is no larger than x but in `dim`. The result has its shape.
+/// Shapes: `index` has x's rank, and is no larger than x except in `dim`. The result has the shape of `index`.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = {});
 
 /// A copy of x with out[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and likewise for other dims. Sums have a
 /// fixed order.
 ///
-/// Shapes: `index` and `src` have x's rank. `index` is no larger than `src`, and no larger than x but in `dim`.
+/// Shapes: `index` and `src` have x's rank. `index` is no larger than `src`, and no larger than x except in `dim`.
 /// Throws: DTypeError also where x and src differ in dtype.
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
 
@@ -45,7 +46,7 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int64_t> dim = {}, Where where = {});
 
 /// A copy of x with out[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and likewise for other dims. Where `index`
-/// names a place twice, the last one counts.
+/// names a place twice, the last value counts.
 ///
 /// Shapes: as `scatter_add`.
 /// Gradient: any number of times, to x where it is kept, and to the elements of src that count.
@@ -55,13 +56,13 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value, Where where = {});
 
 /// A copy of x with `values` at the indices: x[indices[0], indices[1], …] = values in PyTorch, for the first dims of
-/// x. Where a place is named twice, the last one counts; with `accumulate`, all values are added to x, in order. A
-/// mask of bool stands for the indices of its true elements, in as many dims as it has.
+/// x. Where a place is named twice, the last value counts; with `accumulate`, all values are added to x, in order. A
+/// bool mask stands for the indices of its true elements, in as many dims as it has.
 ///
 /// Shapes: the indices broadcast; `values` broadcasts to their shape, followed by the dims of x that have no index.
 /// Dtypes: x and `values` have one dtype.
-/// Gradient: any number of times, as `scatter`'s, or with `accumulate` as `scatter_add`'s.
-/// Cost: one pass over x and one over the values. A mask is read on the CPU, as by `nonzero`.
+/// Gradient: any number of times, as for `scatter`, or with `accumulate` as for `scatter_add`.
+/// Cost: one pass over x and one over the values. A mask is read on the CPU, as in `nonzero`.
 /// Throws: ValueError for no indices; ShapeError also for a mask of another shape than the dims that it stands for.
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate = false,
                  Where where = {});

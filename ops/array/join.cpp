@@ -9,7 +9,7 @@
 namespace linnet {
 namespace {
 
-/// Checks that `a` and `b` have the same shape but in `free_dim`.
+/// Checks that `a` and `b` have the same shape except in `free_dim`.
 void check_same_shape(const Shape& a, const Shape& b, size_t number_of_b, int free_dim) {
   bool same = a.rank() == b.rank();
   for (int d = 0; same && d < a.rank(); ++d) same = d == free_dim || a[d] == b[d];

@@ -8,14 +8,14 @@ namespace linnet {
 
 /// The tensors one after another along `dim`.
 ///
-/// Shapes: [..., n₁, ...], [..., n₂, ...] → [..., n₁ + n₂, ...], all alike but in `dim`.
+/// Shapes: [..., n₁, ...], [..., n₂, ...] → [..., n₁ + n₂, ...], all of one shape except in `dim`.
 /// Dtypes: one dtype.
 /// Gradient: any number of times.
 /// Cost: one copy.
 /// Throws: ShapeError, DTypeError; ValueError for no tensors.
 Tensor concat(const std::vector<Tensor>& tensors, int64_t dim = 0, Where where = {});
 
-/// The tensors along a new dim, which is `dim` of the result.
+/// The tensors next to each other along a new dim, which is `dim` of the result.
 ///
 /// Shapes: one shape.
 /// Dtypes: one dtype.
@@ -24,7 +24,7 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim = 0, Where where =
 /// Throws: as `concat`.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0, Where where = {});
 
-/// x with `value` around it. As in PyTorch, `widths` is {before, after} of the last dim, then of the one before it,
+/// x surrounded by `value`. As in PyTorch, `widths` is {before, after} of the last dim, then of the one before it,
 /// and so on. The remaining dims stay as they are.
 ///
 /// Dtypes: any that can hold `value`.

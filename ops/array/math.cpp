@@ -16,13 +16,13 @@
 namespace linnet {
 namespace {
 
-/// A function whose derivative is 0 where it has one.
+/// A function whose derivative is 0 wherever it exists.
 Tensor step_function(const char* name, Unary kind, const Tensor& x, Where where) {
   Op op(name, where, {x});
   return op.record(detail::unary(kind, x), [](const Tensor& g) { return Grads{zeros_like(g)}; });
 }
 
-/// `backward` makes the gradient of the cotangent and x.
+/// `backward` computes the gradient from the cotangent and x.
 Tensor smooth_function(const char* name, Unary kind, const Tensor& x, Where where,
                        Tensor (*backward)(const Tensor& g, const Tensor& x)) {
   Op op(name, where, {x});
@@ -33,7 +33,7 @@ Tensor smooth_function(const char* name, Unary kind, const Tensor& x, Where wher
 
 double largest_finite(DType dtype) {
   if (dtype == DType::float64) return std::numeric_limits<double>::max();
-  return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 digits
+  return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 significant bits
 }
 
 }  // namespace

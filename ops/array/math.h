@@ -13,9 +13,10 @@
 
 namespace linnet {
 
-/// x, rounded: down, up, to the nearest integer (of two, the even one), towards 0.
+/// x rounded down (`floor`), up (`ceil`), to the nearest integer or the even one of two (`round`), towards 0
+/// (`trunc`).
 ///
-/// Dtypes: floating or integer, which stay as they are.
+/// Dtypes: floating or integer; integers stay as they are.
 /// Gradient: 0.
 Tensor floor(const Tensor& x, Where where = {});
 Tensor ceil(const Tensor& x, Where where = {});
@@ -41,7 +42,7 @@ Tensor rsqrt(const Tensor& x, Where where = {});
 /// Dtypes: floating or integer.
 /// Gradient: 0 at 0, NaN at NaN.
 Tensor abs(const Tensor& x, Where where = {});
-/// −1, 0 or 1; NaN for NaN, as in NumPy. (PyTorch gives 0 for it.)
+/// The sign of x: −1, 0 or 1; NaN for NaN, as in NumPy. (PyTorch gives 0 for it.)
 ///
 /// Dtypes: floating or integer.
 /// Gradient: 0.
@@ -50,7 +51,7 @@ Tensor sign(const Tensor& x, Where where = {});
 Tensor sin(const Tensor& x, Where where = {});
 Tensor cos(const Tensor& x, Where where = {});
 Tensor tan(const Tensor& x, Where where = {});
-/// Their inverses, in radians; asin and acos are NaN beyond −1 and 1. `atan2` is in arithmetic.h.
+/// Their inverses, in radians; asin and acos are NaN outside [−1, 1]. `atan2` is in arithmetic.h.
 Tensor asin(const Tensor& x, Where where = {});
 Tensor acos(const Tensor& x, Where where = {});
 Tensor atan(const Tensor& x, Where where = {});
@@ -74,9 +75,9 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
 /// x with `nan` in place of NaN, `posinf` in place of ∞ and `neginf` in place of −∞; where these two are absent, the
 /// largest and the smallest finite number of the dtype.
 ///
-/// Dtypes: any; only floating ones hold what is replaced.
+/// Dtypes: any; only floating ones can hold the replaced numbers.
 /// Gradient: 1; 0 where x is replaced.
-/// Cost: some six passes.
+/// Cost: about six passes.
 Tensor nan_to_num(const Tensor& x, Scalar nan = 0, std::optional<Scalar> posinf = {},
                   std::optional<Scalar> neginf = {}, Where where = {});
 

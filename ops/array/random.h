@@ -5,8 +5,8 @@
 
 /// Random tensors. Each call takes one draw from the generator; core/random/generator.h says what a draw depends on.
 ///
-/// Gradient: none, but of `dropout`.
-/// Cost: one pass over the elements; randperm sorts n numbers.
+/// Gradient: none, except of `dropout`.
+/// Cost: one pass over the elements; randperm shuffles its numbers on the CPU.
 /// Throws: DTypeError for dtypes other than those named.
 
 namespace linnet {
@@ -47,7 +47,7 @@ Tensor randperm(int64_t n, Generator& generator, Where where = {});
 /// Dtypes: floating.
 /// Gradient: any number of times.
 /// Throws: ValueError unless 0 ≤ rate ≤ 1.
-/// Source: Srivastava et al. 2014, inverted.
+/// Source: Srivastava et al. 2014, as inverted dropout.
 Tensor dropout(const Tensor& x, double rate, Generator& generator, bool training = true, Where where = {});
 
 }  // namespace linnet

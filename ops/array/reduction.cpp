@@ -62,8 +62,8 @@ Tensor reduce(Reduce op, const Tensor& x, const ReductionShapes& shapes, DType d
 
 DType sum_dtype(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : DType::int64; }
 
-/// The backward of a choice `y` among x's elements: equal ones share the gradient evenly, and so do NaN, which are
-/// chosen wherever they are.
+/// The backward of an op that chooses y among x's elements. Equal ones share the gradient evenly, and so do NaNs,
+/// which are always chosen.
 auto shared_among_equals(Op& op, const Tensor& x, const Tensor& y, const Shape& kept, const Shape& dims) {
   return [x = op.save(x), y = op.save_output(y), kept, dims](const Tensor& g) {
     const Tensor chosen = logical_or(eq(x().detach(), y().detach().reshape(kept)), isnan(x().detach()));
@@ -135,14 +135,14 @@ Tensor linear_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse
   });
 }
 
-/// Inclusive running products. As a recurrence its gradient divides by no element.
+/// Inclusive running products. Computed as a recurrence, because its gradient then divides by no element.
 Tensor running_product(const Tensor& x, int dim, bool reverse) {
   const Tensor nothing = full({}, 0, x.dtype(), x.device()).expand(x.shape());
   return linear_recurrence(x, nothing, dim, reverse, 1);
 }
 
-/// For each element of x the product, in float64, of the others that are reduced with it to `kept`: of those before
-/// it and those after it.
+/// For each element of x the product, in float64, of all others that are reduced with it to `kept`: those before it
+/// times those after it.
 Tensor products_of_others(const Tensor& x, const Shape& kept) {
   Shape order, inverse = x.shape(), lines;  // the reduced dims go last, as one
   int64_t size = 1;

@@ -8,7 +8,7 @@
 /// Reductions over `dims`, in any order; without dims, over all of them. A negative dim counts from the end. Sums
 /// have a fixed order, which does not depend on the number of threads.
 ///
-/// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. Dims 0 and −1 of a tensor of rank 0 are taken too,
+/// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. For a tensor of rank 0, dims 0 and −1 are accepted
 /// and change nothing. Dtypes: for bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
 /// Gradient: any number of times, unless stated otherwise.
 /// Cost: one pass over the elements, forward and backward; two passes for `var`, for `logsumexp` and for the gradient
@@ -25,7 +25,7 @@ Tensor sum(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 /// Products; 1 over no elements.
 ///
 /// Dtypes: any. Products of integers and bools are int64. float32 is accumulated in float64.
-/// Gradient: any number of times, right where elements are 0 too; backward takes about ten passes, in float64.
+/// Gradient: any number of times, also correct where elements are 0; backward takes about ten passes, in float64.
 Tensor prod(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Means; NaN over no elements.
@@ -49,7 +49,7 @@ Tensor var(const Tensor& x, const Shape& dims, Bool) = delete;
 /// Gradient: any number of times, shared evenly among equal elements.
 /// Throws: ShapeError for a dim of size 0.
 Tensor max(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
-/// The smallest elements, likewise.
+/// The smallest elements; otherwise as `max`.
 Tensor min(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Elements and their indices.
@@ -72,7 +72,7 @@ template <std::integral Dim>
 ValuesAndIndices max(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::max_along(x, dim, keepdim, where);
 }
-/// The smallest elements, likewise.
+/// The smallest elements; otherwise as `max`.
 template <std::integral Dim>
 ValuesAndIndices min(const Tensor& x, Dim dim, KeepDim keepdim = false, Where where = {}) {
   return detail::min_along(x, dim, keepdim, where);
@@ -95,19 +95,19 @@ ValuesAndIndices Tensor::min(Dim dim, KeepDim keepdim, Where where) const {
 /// Cost: a sort of half the elements.
 /// Throws: ShapeError for no elements.
 Tensor median(const Tensor& x, Where where = {});
-/// The same along one dim, with the indices: of equal elements any, and where there is a NaN that of the first.
+/// The same along one dim, with the indices: that of any of several equal elements, or that of the first NaN.
 ///
 /// Gradient: any number of times, to the element at the index alone.
 /// Throws: ShapeError for a dim of size 0.
 ValuesAndIndices median(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
 
-/// The index along `dim` of the largest element, the first of equal ones; of the first NaN where there is a NaN.
+/// The index along `dim` of the largest element, the first among equals; or of the first NaN, if there is one.
 ///
 /// Dtypes: any but bool → int64.
 /// Gradient: none.
 /// Throws: ShapeError when `dim` has size 0.
 Tensor argmax(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
-/// The index of the smallest element, likewise.
+/// The index of the smallest element; otherwise as `argmax`.
 Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where = {});
 
 /// log(sum exp(x)), without overflow; −inf where all elements are −inf.
@@ -141,15 +141,15 @@ Tensor cumsum(const Tensor& x, int64_t dim, Where where = {});
 /// Inclusive running products along `dim`.
 ///
 /// Dtypes: any. Products of integers and bools are int64.
-/// Gradient: any number of times, right where elements are 0 too.
+/// Gradient: any number of times, also correct where elements are 0.
 Tensor cumprod(const Tensor& x, int64_t dim, Where where = {});
 
 /// The differences x[i + 1] − x[i] along `dim`, taken n times; n = 0 gives x. `prepend` and `append`, where given, go
 /// before and after x first.
 ///
-/// Shapes: `dim` gets smaller by n, down to 0, unless they were given. `prepend` and `append` have x's shape but in
+/// Shapes: without `prepend` and `append`, `dim` gets smaller by n, down to 0. These two have x's shape except in
 /// `dim`.
-/// Dtypes: any; of bools, whether neighbours differ.
+/// Dtypes: any; for bools, the result is true where neighbours differ.
 /// Throws: ValueError for a negative n.
 Tensor diff(const Tensor& x, int64_t n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {},
             Where where = {});

@@ -51,7 +51,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask, Where where) {
   const Call call("masked_select", where);
   if (mask.dtype() != DType::boolean) {
     throw DTypeError(
-        fmt::format("mask is {}, not bool; take ne(mask, 0) for what is not zero", name_of(mask.dtype())));
+        fmt::format("mask is {}, not bool; ne(mask, 0) is true where mask is not 0", name_of(mask.dtype())));
   }
   const Shape shape = broadcast_shapes(x.shape(), mask.shape());
   return detail::select_slices(x.expand(shape).reshape(shape.numel()), 0, places_of_true(mask.expand(shape)));
@@ -79,7 +79,7 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Where
   if (minlength < 0) throw ValueError(fmt::format("minlength is {}; it must not be negative", minlength));
   if (weights.defined()) detail::check_same_shape(weights, "weights", x, "x");
   if (!is_integer(x.dtype())) {
-    throw DTypeError(fmt::format("x is {}; what is counted is int64 or int32", name_of(x.dtype())));
+    throw DTypeError(fmt::format("x is {}; it must be int64 or int32", name_of(x.dtype())));
   }
   const int64_t largest = x.numel() == 0 ? -1 : max(x).item<int64_t>();
   const int64_t size = std::max(largest + 1, minlength);

@@ -114,7 +114,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool ri
                     to_string(sequence.shape()), to_string(values.shape())));
   }
   const int64_t size = sequence.size(-1);
-  Tensor place = zeros(values.shape(), DType::int64, values.device());  // at least so many come before
+  Tensor place = zeros(values.shape(), DType::int64, values.device());  // at least this many come before
   int64_t step = 1;
   while (2 * step <= size) step *= 2;
   for (; size > 0 && step > 0; step /= 2) {
@@ -137,7 +137,7 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
 
   // Exponential races: class c has the time E_c / p_c, where E_c is exponential. The smallest time is that of c with
   // probability p_c / sum p, the smallest times are samples without replacement, and p_c = 0 has an infinite time.
-  // With replacement, each sample has its own race, as one sample has in any case. Times are logarithms, so that
+  // With replacement, each sample has its own race, as a single sample has anyway. Times are logarithms, so that
   // nothing underflows.
   const bool own_races = replacement || samples == 1;
   if (own_races) {

@@ -27,8 +27,8 @@ Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false, Where
 /// Throws: ValueError unless 0 ≤ k ≤ the size of `dim`.
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true, Where where = {});
 
-/// Where each of `values` goes in a sorted sequence so that it stays sorted: before equal elements, or behind them
-/// for `right`. A NaN goes to the end. The order of the sequence is not checked.
+/// The index at which each of `values` can be inserted into a sorted sequence so that it stays sorted: before equal
+/// elements, or after them with `right`. A NaN goes to the end. The order of the sequence is not checked.
 ///
 /// Shapes: sorted_sequence [n], values [...] → [...]; or [..., n], [..., m] → [..., m] with equal leading dims.
 /// Dtypes: both of one dtype → int64.

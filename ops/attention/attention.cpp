@@ -47,7 +47,7 @@ Tensor weights_of(const Tensor& q, const Tensor& k, const SoftmaxAttentionOption
   return detail::masked_softmax(scores, unseen);  // [Vaswani eq.1]
 }
 
-/// softmax_attention by its weights.
+/// softmax_attention, computed from the whole matrix of its weights.
 Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const SoftmaxAttentionOptions& options) {
   detail::check_dtypes(q, k, v);
   Tensor weights = weights_of(q, detail::without_padding(k, options.padding_mask), options);

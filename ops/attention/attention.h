@@ -7,23 +7,23 @@
 
 namespace linnet {
 
-/// How softmax_attention weighs.
+/// Options of softmax_attention.
 struct SoftmaxAttentionOptions {
-  /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries. So the last query
-  /// sees all keys, as in a text that goes on. With PyTorch's is_causal query i sees keys up to i, even if M ≠ N.
+  /// Query i sees keys up to i + (M − N), which is its own prefix when M = N. So the last query sees all keys, as the
+  /// generation of text needs. With PyTorch's is_causal, query i sees keys up to i even if M ≠ N.
   bool causal = false;
   /// The factor of q·k; 1/√D when not given.
   std::optional<double> scale = {};
-  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, M]: false where a key is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
-  /// PyTorch's attn_mask, of a shape that broadcasts to [B, H, N, M]. Bool: false where a query does not see a key.
-  /// Floating, of q's dtype: what is added to scale · q·k, such as a bias for relative positions, which gets a
-  /// gradient. With it all weights are in memory.
+  /// PyTorch's attn_mask, of a shape that broadcasts to [B, H, N, M]. A bool mask is false where a query does not see
+  /// a key. A floating one, of q's dtype, is added to scale · q·k, such as a bias for relative positions, and gets a
+  /// gradient. With a mask all weights are in memory.
   Tensor attn_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
-  /// Draws the mask: one draw when there is dropout, none otherwise.
+  /// Draws the dropout mask: one draw when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 
@@ -36,7 +36,7 @@ struct SoftmaxAttentionOptions {
 /// free.
 /// Dtypes: one floating dtype. For bfloat16, scores, weights and sums are float32, and the result is bfloat16.
 /// Gradient: once (fused); any number of times with attn_mask.
-/// Cost: time O(B·H·N·M·D), half of that when causal; backward takes about 2.5 times as long. Memory beside the
+/// Cost: time O(B·H·N·M·D), half of that when causal; backward takes about 2.5 times as long. Memory apart from the
 /// result is linear in the tokens, and O(B·H·N·M) with attn_mask.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a scale or dropout out of range.
 /// Source: Vaswani et al. 2017, eq. 1.

@@ -22,7 +22,7 @@ namespace {
 
 int64_t blocks_of(int64_t tokens, int64_t block) { return (tokens + block - 1) / block; }
 
-/// Whether so few blocks are left out that all tokens see all.
+/// Whether there are so few blocks that all tokens see all tokens.
 bool is_dense(int64_t blocks, int64_t random) { return blocks <= 5 + 2 * random; }
 
 /// Whether block row i, neither the first nor the last, sees block j without random blocks.
@@ -30,7 +30,7 @@ bool sees_always(int64_t i, int64_t j, int64_t blocks) {
   return j == 0 || j == blocks - 1 || (i - 1 <= j && j <= i + 1);
 }
 
-/// One call, whose arguments are checked. A middle row is a block row but the first and the last.
+/// One call, whose arguments have been checked. A middle row is any block row except the first and the last.
 struct BlockPattern {
   int64_t heads, tokens, block, blocks, random;
   std::vector<int64_t> random_blocks;  ///< [heads, blocks − 2, random]
@@ -52,7 +52,7 @@ struct BlockPattern {
     return random_blocks[static_cast<size_t>((h * middle_rows() + i - 1) * random + r)];
   }
 
-  /// The ranges of keys that the queries of the middle rows see, for `range` of each row.
+  /// The ranges of keys that the queries of the middle rows see; `range(i)` gives that of row i.
   template <class F>
   Tensor ranges(const F& range, Device device) const {
     std::vector<int64_t> values;
@@ -85,7 +85,7 @@ void check_random_blocks(const BlockPattern& pattern, const Tensor& random_block
   }
 }
 
-/// The pattern of a call, whose arguments it checks.
+/// Checks the arguments of a call, and returns its pattern.
 BlockPattern checked_pattern(const Tensor& q, const Tensor& k, const Tensor& v,
                              const BigBirdAttentionOptions& options) {
   detail::check_qkv(q, k, v, {});
@@ -103,8 +103,8 @@ BlockPattern checked_pattern(const Tensor& q, const Tensor& k, const Tensor& v,
   return pattern;
 }
 
-/// The keys of the first and the last block, in which the row beside one of them does not see it a second time. The
-/// last block comes first, so that the ranges do not decrease.
+/// The keys of the first and the last block. The row beside one of these blocks already has it as a neighbour, and
+/// does not see it here. The last block comes first, so that the ranges do not decrease.
 detail::KeySet end_blocks(const BlockPattern& pattern, const Tensor& k, const Tensor& v, const Tensor& padding_mask) {
   const int64_t last = (pattern.blocks - 1) * pattern.block, rest = pattern.tokens - last;
   const auto ends = [&](const Tensor& x, int64_t dim) {
@@ -153,7 +153,7 @@ Tensor bigbird_random_blocks(int64_t tokens, int64_t block, int64_t count, int64
   const Call call("bigbird_random_blocks", where);
   if (tokens < 0 || block < 1 || count < 0 || heads < 0) {
     throw ValueError(fmt::format(
-        "{} blocks for {} heads and {} tokens in blocks of {}; blocks need a token, and nothing may be negative",
+        "{} blocks for {} heads and {} tokens in blocks of {}; a block needs a token, and no number may be negative",
         count, heads, tokens, block));
   }
   const int64_t blocks = blocks_of(tokens, block);

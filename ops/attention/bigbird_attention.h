@@ -11,25 +11,26 @@
 
 namespace linnet {
 
-/// Which tokens bigbird_attention lets see which.
+/// Options of bigbird_attention: which tokens see which.
 struct BigBirdAttentionOptions {
   int64_t block = 16;  ///< tokens of a block; the last block may have fewer
-  /// int64 [H, blocks − 2, r] on the CPU: the random blocks that each block but the first and the last sees, as
-  /// bigbird_random_blocks draws them. Undefined: none.
+  /// int64 [H, blocks − 2, r] on the CPU: the random blocks that each block sees, except for the first and the last
+  /// block, as bigbird_random_blocks draws them. Undefined: none.
   Tensor random_blocks = {};
   /// The factor of q·k; 1/√D when not given.
   std::optional<double> scale = {};
-  /// Bool [B, N]: false where a token is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, N]: false where a token is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
-  /// Draws the masks. Unused without dropout.
+  /// Draws the dropout masks. Unused without dropout.
   Generator* generator = nullptr;
 };
 
-/// Random blocks: for each head and each block but the first and the last, `count` different blocks, uniformly among
-/// those that it does not see anyway. They depend on `key` alone. Where bigbird_attention is dense, there are none.
+/// Draws random blocks: for each head and each block except the first and the last, `count` different blocks,
+/// uniformly among those that the block does not see anyway. The draws depend on `key` alone. There are none where
+/// bigbird_attention is dense.
 ///
 /// Shapes: [H, blocks − 2, count], or [H, 0, count].
 /// Dtypes: int64, on the CPU.
@@ -38,9 +39,11 @@ Tensor bigbird_random_blocks(int64_t tokens, int64_t block, int64_t count, int64
                              Where where = {});
 
 /// o_i = Σ_j softmax_j(scale · q_i·k_j) v_j over the tokens of the blocks that token i's block sees: itself, the
-/// block before and after, the first, the last and the random ones, each once. The first and the last block see all.
+/// block before and after, the first, the last and the random ones, each once. The first and the last block see all
+/// blocks.
 ///
-/// With r random blocks and at most 5 + 2r blocks it is softmax attention, as in the reference implementation.
+/// With r random blocks, a sequence of at most 5 + 2r blocks is dense: it gets softmax attention, as in the reference
+/// implementation.
 ///
 /// Shapes: q, k and v [B, H, N, D] → [B, H, N, D].
 /// Dtypes: one floating dtype.
@@ -48,13 +51,13 @@ Tensor bigbird_random_blocks(int64_t tokens, int64_t block, int64_t count, int64
 /// Cost: time O(B·H·N·(5 + r)·block·D); memory linear in the tokens: a copy of the keys and values of the random
 /// blocks, r times those of k and v.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a block below 1, a scale or dropout out of range, and
-/// a random block that there is not, or that is seen anyway.
+/// a random block that does not exist or is seen anyway.
 /// Source: Zaheer et al. 2020, section 2; block-sparse form in appendix D.
 Tensor bigbird_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          const BigBirdAttentionOptions& options = {}, Where where = {});
 
 /// The matrix of the weights with which bigbird_attention sums the values. Rows sum to 1, or to 0 where a token sees
-/// none. For inspection: dropout is not applied.
+/// no token. For inspection: dropout is not applied.
 ///
 /// Shapes: q and k [B, H, N, D] → [B, H, N, N].
 /// Dtypes: one floating dtype; float32 for bfloat16.

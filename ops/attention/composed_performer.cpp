@@ -14,7 +14,7 @@
 #include <linnet/ops/detail/performer.h>
 #include <linnet/ops/matmul/matmul.h>
 
-/// FAVOR+ (Choromanski et al. 2021) of other ops.
+/// FAVOR+ (Choromanski et al. 2021), composed of other ops.
 
 namespace linnet::detail {
 namespace {
@@ -55,9 +55,9 @@ struct Halves {
   }
 };
 
-/// Query i sees keys up to i, and all have T tokens, a power of 2. A query's prefix is itself, and for each power of
-/// two the block before its own where its own is the second of a pair. A block has the maxima M_r of its own keys, so
-/// no key of a later block matters, and the sums of all queries' blocks are relative to one c_i.
+/// Query i sees keys up to i. Queries and keys have T tokens, a power of 2. The prefix of a query is its own token
+/// and, for each power of two, the block before its own if its own is the second of a pair. Each block has maxima M_r
+/// of its own keys, so later keys do not matter. All sums of a query are relative to one c_i.
 Tensor attend_causally(const Tensor& a, const Tensor& b, const Tensor& values) {
   const int64_t tokens = a.size(2);
   const Tensor own = a + b;
@@ -79,7 +79,7 @@ Tensor attend_causally(const Tensor& a, const Tensor& b, const Tensor& values) {
   return quotient(sums);
 }
 
-/// `tokens` tokens, the last of which are those of x; the others hold `value`.
+/// x with tokens of `value` in front, so that there are `tokens` tokens.
 Tensor with_tokens(const Tensor& x, int64_t tokens, double value) {
   return pad(x, {0, 0, tokens - x.size(2), 0}, value);
 }
@@ -104,7 +104,7 @@ Tensor composed_performer(const Tensor& q, const Tensor& k, const Tensor& v, con
 
 Tensor reference_performer_weights(const Tensor& q, const Tensor& k, const Tensor& omega, const Tensor& padding_mask,
                                    bool causal) {
-  constexpr int64_t kElements = int64_t{1} << 22;  // of sums of exponents at a time
+  constexpr int64_t kElements = int64_t{1} << 22;  // how many sums of exponents are in memory at a time
   const Tensor a = performer_query_exponents(q, omega);
   const Tensor b = performer_log_features(without_padding(k, padding_mask), omega);
   const int64_t queries = q.size(2), row = std::max(b.numel(), int64_t{1});

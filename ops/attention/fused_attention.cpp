@@ -20,8 +20,8 @@ Tensor empty_denominator(const Tensor& q) {
   return Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
 }
 
-/// The inputs of one op. The gradients of a tensor that is there several times as queries, or as keys, or as values,
-/// are added in one place.
+/// The inputs of one op. A tensor that is used several times as queries, as keys or as values is one input, and its
+/// gradients are added in one place.
 class Inputs {
  public:
   enum class Kind : uint8_t { query, key, value };
@@ -87,10 +87,10 @@ AttentionParams params_of(AttentionParams params, RandomKey dropout_rng, size_t 
   return params;
 }
 
-/// The gradients by way of the keys that some rows see.
+/// Computes the gradients that go through the keys of some rows.
 class RowsBackward {
  public:
-  /// The rows of ∂L/∂o and o are those of the result of all parts.
+  /// g = ∂L/∂o and o have the rows of all parts.
   RowsBackward(const SavedQueryRows& rows, const Tensor& g, const Tensor& o, const AttentionParams& params,
                std::vector<Tensor>& grads)
       : rows_(rows),
@@ -127,7 +127,7 @@ class RowsBackward {
     }
   }
 
-  /// The gradients of k and v, or of their copies. Makes those that are not there yet, and that of q.
+  /// The gradients of k and v, or of their copies. Allocates them, and that of q, if they do not exist yet.
   std::pair<Tensor, Tensor> destinations(const SavedKeySet& set, const Tensor& k, const Tensor& v, bool has_keys,
                                          bool are_copies) {
     Tensor &dq = grads_[rows_.dq], &dk = grads_[set.dk], &dv = grads_[set.dv];
@@ -137,7 +137,7 @@ class RowsBackward {
     if (!has_queries) made = has_keys ? empty_gradients({q_}) : empty_gradients({q_, k, v});
     if (!has_queries) {
       dq = made[0];
-      if (rows_.count < dq.size(2)) dq.fill_(0);  // rows of q that no part has get a gradient too
+      if (rows_.count < dq.size(2)) dq.fill_(0);  // rows of q that are in no part get the gradient 0
     }
     if (!dq_.defined()) dq_ = rows_.of(dq);
     if (has_keys) {  // a tensor may be the keys of two sets with different values

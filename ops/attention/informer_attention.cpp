@@ -47,8 +47,9 @@ void check_samples(const Tensor& samples, const Tensor& q) {
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const InformerAttentionOptions& options) {
   detail::check_qkv(q, k, v, options.padding_mask);
   if (q.size(2) != k.size(2)) {
-    throw ShapeError(fmt::format("q{} and k{} differ in tokens ({} ≠ {}); queries and keys are of the same tokens",
-                                 to_string(q.shape()), to_string(k.shape()), q.size(2), k.size(2)));
+    throw ShapeError(
+        fmt::format("q{} and k{} differ in tokens ({} ≠ {}); queries and keys must be of the same tokens",
+                    to_string(q.shape()), to_string(k.shape()), q.size(2), k.size(2)));
   }
   detail::check_dtypes(q, k, v);
   if (options.queries < 0) {
@@ -59,14 +60,14 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const InformerAtte
   if (options.samples.defined()) check_samples(options.samples, q);
 }
 
-/// u of `tokens` tokens, none of them padding.
+/// u for `tokens` tokens, none of them padding.
 int64_t queries_of(int64_t tokens, const InformerAttentionOptions& options) {
   if (options.samples.defined()) return std::min(tokens, options.samples.size(-1));
   return options.queries > 0 ? std::min(tokens, options.queries) : informer_queries(tokens, options.factor);
 }
 
-/// Whether all queries of all sequences are chosen, however many of their tokens are padding. u may be N and yet less
-/// than the number of tokens of a shorter sequence: for a factor of 3 it is 8 of 8 and 6 of 7.
+/// Whether all queries of all sequences are chosen, however many of their tokens are padding. Even if u is N, it may
+/// be less than the length of a shorter sequence: for a factor of 3 it is 8 of 8 tokens and 6 of 7.
 bool chooses_all(int64_t tokens, const InformerAttentionOptions& options) {
   const int64_t fewest = options.padding_mask.defined() ? 1 : tokens;
   for (int64_t kept = fewest; kept <= tokens; ++kept) {
@@ -75,7 +76,7 @@ bool chooses_all(int64_t tokens, const InformerAttentionOptions& options) {
   return true;
 }
 
-/// queries_of for each count of an int64 tensor, which is not read.
+/// queries_of for each count of an int64 tensor, which the host does not read.
 Tensor queries_of(const Tensor& counts, int64_t most, const InformerAttentionOptions& options) {
   if (options.samples.defined() || options.queries > 0) return minimum(counts, most);
   const Tensor logarithm = log(clamp(counts.to(DType::float64), 1)), whole = logarithm.to(DType::int64);
@@ -125,10 +126,10 @@ class Choice {
   }
 
   bool has_padding() const { return options_.padding_mask.defined(); }
-  /// How many tokens of each sequence are not padding, but at least 1; int64 [B, 1]. There is padding.
+  /// How many tokens of each sequence are not padding, but at least 1; int64 [B, 1]. Needs a padding mask.
   Tensor counts() const { return clamp(kept_.count, 1); }
 
-  /// The chosen queries of q [B, H, N, D], [B, H, u, D]; 0 beyond the u of a sequence with padding.
+  /// The chosen queries of q [B, H, N, D], [B, H, u, D]; 0 beyond the u of a shorter sequence.
   Tensor chosen(const Tensor& q) const {
     Shape shape = q.shape();
     shape[2] = queries_;
@@ -147,8 +148,8 @@ class Choice {
   }
 
  private:
-  /// Random numbers below 2³¹, int32 [N, u]. A stream gives 16 columns, so that the numbers of a token are the same
-  /// for any N and u.
+  /// Random numbers below 2³¹, int32 [N, u]. Each stream gives 16 columns, so that the numbers of a token are the
+  /// same for any N and u.
   Tensor draw_words(Device device) const {
     if (options_.generator == nullptr) {
       throw ValueError("drawing samples needs a generator; set options.generator, or give options.samples");
@@ -176,7 +177,7 @@ class Choice {
     return detail::gather_elements(kept_.places, 1, drawn.to(DType::int64)).reshape({batch_, count, queries_});
   }
 
-  /// M of every query, [B, N, H]. So many queries are taken at a time that their scores stay in a core's cache.
+  /// M of every query, [B, N, H]. Takes so few queries at a time that their scores stay in a core's cache.
   Tensor sparsity(const Tensor& q, const Tensor& k) const {
     const int64_t step = std::max<int64_t>(1, kScores / std::max<int64_t>(1, batch_ * queries_ * heads_));
     const Tensor queries = detail::with_plain_rows(detail::in_computed(q));
@@ -225,10 +226,10 @@ Tensor mean_value(const Tensor& v, const Choice& choice, const Tensor& padding_m
   return mean.to(v.dtype());
 }
 
-/// The rows [B, H, u, D] of chosen queries where these are, and `others` [B, H, 1, D] elsewhere.
+/// The rows [B, H, u, D] of the chosen queries at their places, and `others` [B, H, 1, D] elsewhere.
 Tensor combined(const Tensor& rows, const Tensor& others, const Tensor& places) {
   const int64_t batch = rows.size(0), heads = rows.size(1), queries = rows.size(2), width = rows.size(3);
-  // The rows lie in memory by sequence, place and head.
+  // In memory the rows are in the order of sequence, place and head.
   const Tensor first = arange(batch).reshape({batch, 1, 1}) * (queries * heads) + arange(heads);
   const Tensor row = (clamp(places, 1) - 1) * heads + Recording::constant(first, rows.device());
   const Tensor picked = detail::select_slices(rows.transpose(1, 2).reshape({batch * queries * heads, width}), 0,

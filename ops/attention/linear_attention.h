@@ -4,36 +4,36 @@
 #include <linnet/core/tensor.h>
 #include <linnet/ops/fastmax/fastmax.h>
 
-/// Linear attention: the weight of a key is a product of features, φ(q_i)·φ(k_j), so that all keys are summed once
-/// for all queries.
+/// Linear attention: the weight of a key is a product of features, φ(q_i)·φ(k_j), so that one sum over the keys
+/// serves all queries.
 ///
 /// Source: Katharopoulos et al. 2020, "Transformers are RNNs: Fast Autoregressive Transformers with Linear
 /// Attention".
 
 namespace linnet {
 
-/// How linear_attention weighs.
+/// Options of linear_attention.
 struct LinearAttentionOptions {
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
-  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, M]: false where a key is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
-  /// The forms of Fastmax, whose kernels it shares: its weights are those of FastmaxOptions::coefficients 0, 1 and 0
-  /// between φ(q) and φ(k). `reference` has no dropout.
+  /// One of the forms of Fastmax, whose kernels it shares: its weights are Fastmax's weights of φ(q) and φ(k) with
+  /// the coefficients 0, 1 and 0 (FastmaxOptions::coefficients). `reference` has no dropout.
   FastmaxForm form = FastmaxForm::automatic;
   /// The rate, in [0, 1), at which whole queries and keys are dropped, as in FastmaxDropout::token: the weight of a
-  /// pair is multiplied by a factor of its query and one of its key, 0 or the inverse of the keep rate. The rate is
-  /// rounded as FastmaxOptions::dropout is. The denominator uses all of them. A query that is dropped gives 0. No
-  /// mask is stored: backward draws it again.
+  /// pair is multiplied by a factor for its query and one for its key, each 0 or the inverse of the keep rate. The
+  /// rate is rounded as FastmaxOptions::dropout is. The denominator is that without dropout. A dropped query gives 0.
+  /// No mask is stored: backward draws it again.
   double dropout = 0;
-  /// Draws the masks: two draws when there is dropout, none otherwise.
+  /// Draws the dropout masks: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 
 /// φ(x) = elu(x) + 1: x + 1 above 0 and eˣ below, but at least 1e-30, so that no denominator is 0.
 ///
 /// Dtypes: floating.
-/// Gradient: any number of times; eˣ below 0, where φ is 1e-30 too.
+/// Gradient: any number of times; eˣ below 0, even where φ is raised to 1e-30.
 /// Cost: one pass over the elements, forward and backward.
 /// Throws: DTypeError for other dtypes.
 /// Source: Katharopoulos et al. 2020, eq. 7.
@@ -47,9 +47,9 @@ Tensor linear_attention_features(const Tensor& x, Where where = {});
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D] → [B, H, N, D], in memory [B, N, H, D].
 /// Dtypes: one floating dtype. For bfloat16, weights and sums are float32.
-/// Gradient: once (fused), but for FastmaxForm::reference.
-/// Cost: factorised form, time O((N + M)·D²), and O(N·M·D) in the quadratic form, which short sequences take. Memory
-/// beside the result is linear in the tokens.
+/// Gradient: once (fused); any number of times with FastmaxForm::reference.
+/// Cost: time O((N + M)·D²) in the factorised form, and O(N·M·D) in the quadratic form, which is used for short
+/// sequences. Memory apart from the result is linear in the tokens.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a dropout out of range, or with the reference form.
 /// Source: Katharopoulos et al. 2020, eqs. 4–12.
 Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const LinearAttentionOptions& options = {},

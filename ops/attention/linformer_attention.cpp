@@ -36,7 +36,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& e, c
   detail::check_same_shape(f, "f", e, "e");
 }
 
-/// The slots of x [B, H, M, D], projection · x along the tokens, [B, H, K, D]. They are the rows of one product for
+/// The slots of x [B, H, M, D], projection · x along the tokens, [B, H, K, D]. One matrix product computes them for
 /// all sequences and heads.
 Tensor slots(const Tensor& projection, const Tensor& x, const Tensor& padding_mask) {
   const int64_t batch = x.size(0), heads = x.size(1), tokens = x.size(2), width = x.size(3);

@@ -12,23 +12,24 @@
 
 namespace linnet {
 
-/// How linformer_attention weighs.
+/// Options of linformer_attention.
 struct LinformerAttentionOptions {
-  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, M]: false where a key is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
   /// The rate, in [0, 1], at which the weights of slots are dropped after normalisation, as in softmax_attention.
   double dropout = 0;
-  /// Draws the mask: one draw when there is dropout, none otherwise.
+  /// Draws the dropout mask: one draw when there is dropout, none otherwise.
   Generator* generator = nullptr;
   /// The factor of scores; 1/√D when not given.
   std::optional<double> scale = {};
 };
 
-/// o = softmax(scale · q·(E k)ᵀ) · F v, where E = `e` and F = `f` sum over the tokens. Fewer tokens than E has
-/// columns use the first ones.
+/// o = softmax(scale · q·(E k)ᵀ) · F v, where E = `e` and F = `f` sum over the tokens. With fewer tokens than E and F
+/// have columns, only the first columns are used.
 ///
 /// Padded keys and values count as 0, whatever they hold. No slot is masked, except where all keys of a sequence are
-/// padding: its queries give 0 and have no gradient. There is no causal form, because a slot sums all tokens.
+/// padding: its queries give 0 and have no gradient. There is no causal form, because each slot is a sum over all
+/// tokens.
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D], e and f [K, L] with L ≥ M → [B, H, N, D], in memory [B, N, H, D].
 /// Dtypes: one floating dtype; for bfloat16 q, k and v, e and f are float32 and rounded for the products.

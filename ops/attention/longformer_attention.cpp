@@ -24,10 +24,10 @@ namespace {
 
 /// The global tokens of all sequences.
 struct GlobalTokens {
-  int64_t count = 0;      ///< the most that a sequence has
+  int64_t count = 0;      ///< the largest number in a sequence
   bool first = true;      ///< they are the first tokens of every sequence
   Tensor mask = {};       ///< bool [B, N]; defined unless `first`
-  Tensor positions = {};  ///< int64 [B, count], in order, then N − 1; defined unless `first`
+  Tensor positions = {};  ///< int64 [B, count], in order, filled up with N − 1; defined unless `first`
   Tensor exist = {};      ///< bool [B, count]: false where a sequence has fewer; defined unless `first`
 };
 
@@ -67,8 +67,8 @@ Shape joined(Shape first, const Tensor& x) {
   return first;
 }
 
-/// The tokens of each residue class of `dilation` as a sequence of its own: a window of distances that `dilation`
-/// divides is then a window of neighbours. x is padded with `value` to N' · dilation tokens.
+/// The tokens of each residue class modulo `dilation`, as a sequence of its own: tokens whose distance is a multiple
+/// of the dilation become neighbours. x is padded with `value` to N' · dilation tokens.
 ///
 /// Shapes: [B, N, …] → [B · dilation, N', …].
 Tensor by_residue(const Tensor& x, int64_t dilation, Scalar value) {
@@ -83,7 +83,7 @@ Tensor by_residue(const Tensor& x, int64_t dilation, Scalar value) {
       .reshape(joined({x.size(0) * dilation, each}, x));
 }
 
-/// The inverse, for `tokens` tokens.
+/// The inverse of by_residue, for `tokens` tokens.
 Tensor from_residues(const Tensor& x, int64_t dilation, int64_t tokens) {
   if (dilation == 1) return x;
   const int64_t batch = x.size(0) / dilation, each = x.size(1);
@@ -111,7 +111,7 @@ int64_t dilation_of(const LongformerAttentionOptions& options, int64_t h) {
   return options.dilation[options.dilation.size() == 1 ? 0 : static_cast<size_t>(h)];
 }
 
-/// One call, whose arguments are checked.
+/// One call, whose arguments have been checked.
 class Longformer {
  public:
   Longformer(const Tensor& q, const LongformerAttentionOptions& options)
@@ -136,7 +136,7 @@ class Longformer {
     return attend(std::move(parts));
   }
 
-  /// The rows of all tokens as if none were global, for heads of one dilation.
+  /// The rows of all tokens, computed as if no query were global, for heads of one dilation.
   Tensor local_rows(const Tensor& q, const Tensor& k, const Tensor& v, int64_t dilation) const {
     const int64_t tokens = q.size(2);
     const Tensor o = attend({detail::QueryRows::all(heads_by_residue(q, dilation), local_sets(q, k, v, dilation))});
@@ -150,7 +150,7 @@ class Longformer {
     return attend({detail::QueryRows::all(q, {global_row_set(q, k, v)})});
   }
 
-  /// Bool [B or 1, H, N, N]: true where a token does not see another as if none were global.
+  /// Bool [B or 1, H, N, N]: true where a query that is not global does not see a token.
   Tensor unseen(const Tensor& q) const {
     const int64_t heads = q.size(1), tokens = q.size(2);
     std::vector<bool> far;
@@ -169,7 +169,7 @@ class Longformer {
     const Tensor ahead = detail::unseen(tokens, tokens, {}, options_.causal, q.device());
     return detail::either(unless_global, ahead);
   }
-  /// Bool [B or 1, 1, G or 1, N]: true where a global token does not see another.
+  /// Bool [B or 1, 1, G or 1, N]: true where a global query does not see a token.
   Tensor unseen_by_global(const Tensor& q) const {
     const Tensor j = Recording::constant(arange(q.size(2)).reshape({1, 1, 1, q.size(2)}), q.device());
     return options_.causal ? gt(j, global_positions(q).unsqueeze(1).unsqueeze(-1)) : lt(j, 0);
@@ -194,7 +194,7 @@ class Longformer {
         std::move(parts), {.scale = options_.scale, .dropout = options_.dropout, .generator = options_.generator});
   }
 
-  /// What the tokens see as if none were global: the keys near them and the global ones.
+  /// The keys that queries see if they are not global: those near them and the global ones.
   std::vector<detail::KeySet> local_sets(const Tensor& q, const Tensor& k, const Tensor& v, int64_t dilation) const {
     const int64_t tokens = q.size(2), half = options_.window / 2;
     const int64_t before = options_.causal ? options_.window : half, after = options_.causal ? 0 : half;
@@ -220,7 +220,7 @@ class Longformer {
     return sets;
   }
 
-  /// What the global tokens see, with q for its device.
+  /// The keys that global queries see, on the device of q.
   detail::KeySet global_row_set(const Tensor& q, const Tensor& k, const Tensor& v) const {
     detail::KeySet keys{.k = k, .v = v, .padding_mask = options_.padding_mask};
     if (options_.causal) {

@@ -42,11 +42,11 @@ struct HeadGroup {
   Tensor of(const Tensor& x) const { return detail::narrow(x, 1, first, count); }
 };
 
-/// Divides the heads of q into groups whose sorted copies are small beside q in long sequences. There are none where
-/// q is empty.
+/// Divides the heads of q into groups whose sorted copies are small compared with q in long sequences. There is no
+/// group if q is empty.
 std::vector<HeadGroup> head_groups(const Tensor& q, const std::vector<detail::LshRound>& rounds,
                                    const LshAttentionOptions& options) {
-  constexpr int64_t kMost = 1 << 21;  // numbers of a group's queries
+  constexpr int64_t kMost = 1 << 21;  // elements of a group's queries
   const int64_t heads = q.size(1), of_head = q.size(0) * q.size(2) * q.size(3);
   const int64_t each = std::max<int64_t>(1, kMost / std::max<int64_t>(1, of_head));
   std::vector<HeadGroup> groups;
@@ -66,12 +66,12 @@ AttentionParams params_of(const AttentionParams& params, const HeadGroup& group,
   AttentionParams result = params;
   if (!group.dropout_rngs.empty()) result.dropout_rng = group.dropout_rngs[round];
   result.accumulate = round > 0;
-  result.has_self_score = round == 0;  // later rounds have seen it
+  result.has_self_score = round == 0;  // a later round must not see the token itself again
   result.self_score = kSelfScore;
   return result;
 }
 
-/// Tensors [B, H, N, D] that lie beside each other in x [B, H, N, count · D].
+/// The tensors [B, H, N, D] that lie side by side in x [B, H, N, count · D].
 std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(static_cast<size_t>(count));
@@ -80,7 +80,7 @@ std::vector<Tensor> parts_of(const Tensor& x, int64_t count) {
   return parts;
 }
 
-/// The mask of a round while it lives.
+/// The mask of a round. Valid while this object exists.
 struct RoundMask {
   explicit RoundMask(const detail::LshRound& round) : ranges(round.ranges), codes(round.codes) {
     mask.ranges = ranges.get();
@@ -98,7 +98,7 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
   Tensor o = detail::empty_heads(q.shape(), q.dtype(), q.device());
   Tensor denominator = Tensor::empty({q.size(0), q.size(1), q.size(2)}, computed_in(q.dtype()), q.device());
   for (size_t r = 0; r < rounds.size(); ++r) {
-    if (r > 0) {  // from the order of the round before
+    if (r > 0) {  // reorders the results of the round before
       const Tensor index = detail::gather_elements(rounds[r - 1].inverse(), 2, rounds[r].order);
       o = detail::tokens_at(o, index);
       denominator = detail::gather_elements(denominator, 2, index);
@@ -113,8 +113,8 @@ std::pair<Tensor, Tensor> attend(const Tensor& q, const Tensor& k, const Tensor&
   return {detail::tokens_at(o, inverse), detail::gather_elements(denominator, 2, inverse)};
 }
 
-/// Adds to the gradients of a group's q, k and v, [B, h, N, 3·D] beside each other, those of one round. `inputs` are
-/// the group's q, k, v, o and ∂L/∂o.
+/// Adds the gradients of one round to those of a group's q, k and v, side by side in [B, h, N, 3·D]. `inputs` are the
+/// group's q, k, v, o and ∂L/∂o.
 void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Tensor& denominator,
                    const HeadGroup& group, size_t r, const AttentionParams& params) {
   const detail::LshRound& round = group.rounds[r];
@@ -127,7 +127,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
     const std::vector<Tensor> d = parts_of(of_round, 3);
     const RoundMask mask(round);
     AttentionParams apart = params_of(params, group, r);
-    apart.accumulate = false;  // the gradients of a round are apart
+    apart.accumulate = false;  // each round's gradients are computed alone
     backend(of_round).attention_backward(detail::view(d[0]), detail::view(d[1]), detail::view(d[2]),
                                          detail::view(sorted[4]), detail::view(sorted[3]), detail::view(denominators),
                                          detail::view(sorted[0]), detail::view(sorted[1]), detail::view(sorted[2]),
@@ -141,7 +141,7 @@ void add_gradients(Tensor gradients, const std::vector<Tensor>& inputs, const Te
   }
 }
 
-/// One call: q, k and v [B, H, N, D], k from q.
+/// One call, for q, k and v [B, H, N, D], where k was computed from q.
 Tensor attend_in_rounds(const Tensor& q, const Tensor& k, const Tensor& v, const std::vector<HeadGroup>& groups,
                         const AttentionParams& params) {
   Op op("lsh_attention", Where{}, {q, k, v});
@@ -234,8 +234,9 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
     throw ValueError(fmt::format("dropout is {}, but the released form has none; leave one out", options.dropout));
   }
   if (q.size(2) % options.chunk != 0) {
-    throw ValueError(fmt::format("the released form takes whole chunks, and {} tokens are none of {}; add padding",
-                                 q.size(2), options.chunk));
+    throw ValueError(
+        fmt::format("the released form takes whole chunks, and {} tokens are no multiple of {}; add padding",
+                    q.size(2), options.chunk));
   }
 }
 
@@ -297,7 +298,7 @@ Tensor lsh_attention(const Tensor& q, const Tensor& v, const Tensor& buckets, co
   params.kind.softmax = true;
   params.scale = detail::attention_scale(options.scale, q.size(3));
   params.dropout = options.dropout;
-  // A padded token is a query too, whose content must not reach a key's gradient.
+  // A padded token is a query too, and its content must not reach the gradient of a key.
   const Tensor queries = detail::without_padding(q, options.padding_mask);
   const Tensor values = detail::without_padding(v, options.padding_mask);
   const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
@@ -316,7 +317,7 @@ Tensor lsh_attention_weights(const Tensor& q, const Tensor& buckets, const LshAt
   const Tensor queries = detail::in_computed(detail::without_padding(q, options.padding_mask));
   const std::vector<detail::LshRound> rounds = detail::lsh_rounds(buckets, options);
   const Tensor self = eye(tokens, tokens, queries.dtype()).to(q.device());
-  if (options.released && q.numel() > 0) {  // of values that are unit vectors
+  if (options.released && q.numel() > 0) {  // the weights are the results for values that are unit vectors
     return released_attention(queries, lsh_keys(queries), self.expand({batch, heads, tokens, tokens}), rounds,
                               options);
   }

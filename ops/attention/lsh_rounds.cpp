@@ -15,13 +15,13 @@
 namespace linnet::detail {
 namespace {
 
-/// Buckets [R, B, H, N] with a bucket behind all others for padding.
+/// Buckets [R, B, H, N], where padding is in one more bucket after all others.
 Tensor with_padding_behind(const Tensor& buckets, const Tensor& padding_mask) {
   return padding_mask.defined() ? where(padding_mask.unsqueeze(1), buckets, max(buckets) + 1) : buckets;
 }
 
-/// Numbers from 2 on for sorted tokens: 1 more in a bucket's next chunk, and at least 2 more in the next bucket. So a
-/// token sees those with its own number and with the one before.
+/// Numbers sorted tokens from 2 on. The number grows by 1 in a bucket's next chunk, and by 2 or more in the next
+/// bucket. So a token sees the tokens with its own number and with one less.
 Tensor numbers_of(const Tensor& sorted_buckets, int64_t chunk) {
   const int64_t tokens = sorted_buckets.size(3);
   const Tensor before = concat({sorted_buckets.narrow(3, 0, 1), sorted_buckets.narrow(3, 0, tokens - 1)}, 3);

@@ -48,7 +48,7 @@ void check_pooling(const TokenPooling& pooling, const Tensor& x) {
                                to_string(pooling.weight.shape()), to_string(wanted), pooling.kernel, x.size(3)));
 }
 
-/// Token t of those pools that have one, in dim `dim` of x.
+/// Token t of each pool along dim `dim` of x, for those pools that have a token t.
 Tensor tokens_of_place(const Tensor& x, int64_t dim, int64_t t, int64_t stride) {
   const int64_t tokens = x.size(dim);
   return x.slice(dim, std::min(t, tokens), tokens, stride);
@@ -62,7 +62,7 @@ class Pools {
         tokens_(x.size(2)),
         count_(pools_of(tokens_, pooling)),
         x_(detail::without_padding(x, padding_mask)) {
-    // A token that a pool has at place t is token t of it, or none behind the last one.
+    // Whether place t of each pool has a token: it has none after the last token, or where that is padding.
     const Tensor exists =
         padding_mask.defined() ? padding_mask : Recording::constant(ones({1, tokens_}, DType::boolean), x.device());
     std::vector<Tensor> places;
@@ -108,8 +108,8 @@ class Pools {
     return pad(tokens, widths);
   }
 
-  /// Σ_t w_t · (token t of each pool), as one op: written with ops, the gradients of all places would be kept until
-  /// the last one is there.
+  /// Σ_t w_t · (token t of each pool), as one op: composed of ops, it would keep the gradients of all places until
+  /// the last one is computed.
   Tensor weighted_sum(const Tensor& w) const {
     std::vector<Tensor> inputs(static_cast<size_t>(pooling_.kernel), x_);
     inputs.push_back(w);
@@ -140,7 +140,7 @@ class Pools {
     });
   }
 
-  /// Each pool's token nearest to its centre, the earlier of two; 0 without tokens.
+  /// Each pool's token nearest to its centre, the earlier of two; 0 for a pool without tokens.
   Tensor centres() const {
     std::vector<int64_t> farthest_first(static_cast<size_t>(pooling_.kernel));
     std::iota(farthest_first.begin(), farthest_first.end(), int64_t{0});
@@ -233,8 +233,8 @@ Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& 
   Tensor unseen = logical_or(lt(p, ranges.narrow(-1, 0, 1)), ge(p, ranges.narrow(-1, 1, 1)));
   unseen = logical_or(unseen, logical_not(of_keys.are_some()).unsqueeze(1).unsqueeze(1));
   const Tensor of_pools = detail::softmax_weights(queries, pools, options.scale, unseen);  // [B, H, N, P]
-  // The weights of tokens in the pools: at the positions of their places, and behind the last token for places
-  // without.
+  // The weights of tokens in the pools go to the tokens' positions. A place without a token goes to one more column,
+  // which is cut off.
   TokenPooling even = options.values;
   if (even.kind == Kind::max) even.kind = Kind::mean;
   const Tensor in_pools = Pools(values, even, options.padding_mask).weights();

@@ -11,16 +11,16 @@
 
 namespace linnet {
 
-/// Which tokens make a pool: pool p has tokens p·stride … p·stride + kernel − 1, cut at the last token, and there are
-/// ⌈N/stride⌉ pools. Tokens that are padding are left out.
+/// How tokens are pooled. Pool p has the tokens p·stride … p·stride + kernel − 1, cut at the last token and without
+/// padding. There are ⌈N/stride⌉ pools.
 struct TokenPooling {
-  /// How a pool is summed up.
+  /// How the tokens of a pool become one vector.
   enum class Kind {
     mean,         ///< the mean
-    max,          ///< the largest of each entry
+    max,          ///< the maximum of each entry
     convolution,  ///< a weighted mean, the paper's light dynamic convolution: weights softmax(W·x_c)
   };
-  Kind kind = Kind::convolution;  ///< how a pool is summed up
+  Kind kind = Kind::convolution;  ///< how the tokens of a pool become one vector
   int64_t kernel = 5;             ///< κ
   int64_t stride = 4;             ///< ξ
   /// W [kernel, D] for Kind::convolution, one map for all heads; x_c is the pool's token nearest to its centre,
@@ -38,22 +38,23 @@ struct TokenPooling {
 /// `weight`.
 Tensor pool_tokens(const Tensor& x, const TokenPooling& pooling, const Tensor& padding_mask = {}, Where where = {});
 
-/// Which pools pooled_attention lets a query see.
+/// Options of pooled_attention: how tokens are pooled, and which pools a query sees.
 struct PooledAttentionOptions {
   TokenPooling keys = {};    ///< how keys are pooled
   TokenPooling values = {};  ///< how values are pooled, with the kernel and stride of `keys`
   /// w2: query i sees the pools whose centre, p·stride + (kernel − 1)/2, is at most w2/2 away.
   int64_t window = 512;
-  /// Query i sees only pools without a token after it. The last pools, which would have one, are then never seen.
+  /// Query i sees only pools that end at token i or before it. The last pools, which are cut at the last token, count
+  /// with their whole kernel, so no query sees them.
   bool causal = false;
   /// The factor of q·k; 1/√D when not given.
   std::optional<double> scale = {};
-  /// Bool [B, N]: false where a token is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, N]: false where a token is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
-  /// Draws the mask. Unused without dropout.
+  /// Draws the dropout mask. Unused without dropout.
   Generator* generator = nullptr;
 };
 
@@ -63,16 +64,16 @@ struct PooledAttentionOptions {
 /// Shapes: q, k and v [B, H, N, D] → [B, H, N, D].
 /// Dtypes: one floating dtype.
 /// Gradient: once (fused).
-/// Cost: time O(B·H·N·(w2/stride)·D), memory beside the result linear in the tokens.
-/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window below 0, other pools of values than of keys,
-/// a scale or dropout out of range, and as pool_tokens.
+/// Cost: time O(B·H·N·(w2/stride)·D), memory apart from the result linear in the tokens.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for a window below 0, values that are pooled with another
+/// kernel or stride than keys, a scale or dropout out of range, and as pool_tokens.
 /// Source: Zhang et al. 2021, section 3.
 Tensor pooled_attention(const Tensor& q, const Tensor& k, const Tensor& v, const PooledAttentionOptions& options = {},
                         Where where = {});
 
-/// The weights of tokens in pooled_attention: those of pools, each times the weights of its tokens in the pool of
-/// values, which are equal for Kind::max. Rows sum to 1, or to 0 where a query sees no pool. For inspection: dropout
-/// is not applied.
+/// The weights of tokens in pooled_attention: the weight of each pool times the weights of its tokens in the pool of
+/// values. For Kind::max the tokens of a pool have equal weights. Rows sum to 1, or to 0 where a query sees no pool.
+/// For inspection: dropout is not applied.
 ///
 /// Shapes: q, k and v [B, H, N, D] → [B, H, N, N].
 /// Dtypes: one floating dtype; float32 for bfloat16.

@@ -34,9 +34,9 @@ class SerialOpenMp {
   int before_;
 };
 
-/// Checks once, under a limit on address space, that there is room for OpenBLAS's buffers. It allocates 128 MiB for
-/// each thread that multiplies, on its first product, and retries forever if that fails. We ask for some more, since
-/// each thread's heap takes addresses too. Throws MemoryError.
+/// Checks once, if the address space is limited, that OpenBLAS's buffers fit. OpenBLAS allocates 128 MiB for each
+/// thread that multiplies, on its first product, and retries forever if that fails. We ask for some more, since each
+/// thread's heap takes addresses too. Throws MemoryError.
 void require_buffers() {
   static std::atomic<bool> are_there{false};
   if (are_there.load(std::memory_order_relaxed)) return;

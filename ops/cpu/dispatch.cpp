@@ -71,8 +71,8 @@ bool has_v4() {
          __builtin_cpu_supports("avx512vl");
 }
 
-/// Whether the processor has AMX tiles of bfloat16 beside AVX-512, and Linux lets this process use them. Linux
-/// requires a request, because they make the state of a thread 8 KiB larger.
+/// Whether the processor has AMX tiles of bfloat16 and AVX-512, and Linux lets this process use them. Linux requires
+/// a request, because they make the state of a thread 8 KiB larger.
 bool may_use_amx() {
   constexpr unsigned kLeaf = 7, kBfloat16 = 1U << 22, kTiles = 1U << 24;
   constexpr int kRequestPermission = 0x1023, kTileData = 18;
@@ -109,8 +109,8 @@ InstructionSet choose_instruction_set() {
     if (choice.supported()) supported.push_back(choice.name);
   }
   throw ValueError(fmt::format(
-      "LINNET_ISA={} cannot be had: this build has kernels for {}, and of these this machine has {}; unset "
-      "LINNET_ISA, or choose one of the latter",
+      "LINNET_ISA={} is not available: this build has kernels for {}, and of these this machine supports {}; unset "
+      "LINNET_ISA, or name a supported one",
       forced, fmt::join(built, ", "), fmt::join(supported, ", ")));
 }
 

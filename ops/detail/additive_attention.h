@@ -19,7 +19,7 @@ std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& project
                                               const AdditiveAttentionOptions& options);
 
 /// additive_attention in one op, for three projections with logits per head and product or add. The arguments have
-/// been checked, but for dtype and device.
+/// been checked, except for dtype and device.
 Tensor fused_additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q,
                                 const Tensor& w_k, const AdditiveAttentionOptions& options);
 

@@ -32,7 +32,7 @@ class OptionalView {
   const View* get() const { return x_.defined() ? &view_ : nullptr; }
 
  private:
-  Tensor x_;  // whose shape and strides the view borrows
+  Tensor x_;  // owns the shape and strides that the view points to
   View view_;
 };
 

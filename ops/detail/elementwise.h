@@ -29,7 +29,7 @@ inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
   return out;
 }
 
-/// g·eˣ where x ≤ 0, g elsewhere: the backward of elu and of linear attention's features. Beside elu's.
+/// g·eˣ where x ≤ 0, g elsewhere: the backward of elu and of linear attention's features. Defined beside elu.
 Tensor elu_backward(const Tensor& g, const Tensor& x);
 
 /// A number as a tensor of rank 0, with x's dtype and device, for an op with x.

@@ -5,9 +5,9 @@
 
 namespace linnet::detail {
 
-// Not hidden: tests, which may link a shared library, hold the fused op against it.
+// Not hidden: tests, which may link a shared library, compare the fused op with it.
 
-/// Fastmax in its factorised form, composed of other ops as section 2.4 of the paper reads: the plain version of the
+/// Fastmax in its factorised form, composed of other ops as in section 2.4 of the paper: the plain version of the
 /// fused op. Ignores the kernel's dropout.
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D] → [B, H, N, D].

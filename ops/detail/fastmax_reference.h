@@ -6,8 +6,8 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// Fastmax composed of other ops as its definition reads: the oracle of the fused forms, with their arguments and
-/// errors. Ignores the kernel's dropout.
+/// Fastmax composed of other ops, as its definition is written. Tests compare the fused forms with it; it has their
+/// arguments and errors. Ignores the kernel's dropout.
 ///
 /// Cost: memory O(N·M).
 /// Source: Gerami et al. 2024, eqs. 5–12.

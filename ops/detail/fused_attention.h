@@ -21,12 +21,12 @@ namespace [[gnu::visibility("hidden")]] detail {
 struct KeySet {
   Tensor k, v;               ///< [B, H, M, D], or [B, H, T, D] with `positions`
   Tensor padding_mask = {};  ///< undefined, or bool [B, M] or [B, H, M]: false where a key is padding
-  /// Undefined, or int64 [B or 1, H or 1, N, 2]: query i sees keys [begin, end) of these two. Neither decreases with
-  /// i.
+  /// Undefined, or int64 [B or 1, H or 1, N, 2], the begin and end for each query: query i sees keys [begin, end).
+  /// Neither decreases with i.
   Tensor ranges = {};
-  /// Undefined, or int64 [B or 1, H or 1, M]: the set has rows `positions` of k and v. They are copied where they are
-  /// used, so that no copy is kept from forward to backward. Such sets come before all others of the same k and v, so
-  /// that the copies are gone again before the gradients of the others need memory.
+  /// Undefined, or int64 [B or 1, H or 1, M]: the set has rows `positions` of k and v. Forward and backward each copy
+  /// these rows, so that no copy is kept in between. Such sets come before all others of the same k and v, so that
+  /// the copies are freed before the gradients of the others need memory.
   Tensor positions = {};
   RandomKey dropout_rng = {};  ///< for dropout of the weights
 };
@@ -42,15 +42,15 @@ struct QueryRows {
 };
 
 /// o_i = sum_j f(s_ij) v_j / sum_j f(s_ij) with s_ij = scale · q_i·k_j, over the keys that query i sees in all of its
-/// sets, of which only softmax may have several. It computes softmax_attention and its sparse forms, and the
-/// quadratic form of Fastmax. The parts together are the rows 0, 1, … of the result, in any order, and none is there
-/// twice.
+/// sets. Only softmax may have several sets. It computes softmax_attention and its sparse forms, and the quadratic
+/// form of Fastmax. A part makes the rows [first, first + count) of the result; the parts, in any order, make each
+/// row once.
 ///
 /// Shapes: q [B, H, N, D] of each part → [B, H, rows of all parts, D].
-/// Cost: each set takes time for the tiles of keys that some query of a tile sees.
+/// Cost: for each set and tile of queries, time for the tiles of keys that some of these queries see.
 Tensor quadratic_attention(const std::vector<QueryRows>& parts, const AttentionParams& params);
 
-/// quadratic_attention with the weights of softmax. Each set has a draw of dropout of its own, in their order.
+/// quadratic_attention with the weights of softmax. Each set takes one draw for its own dropout, in their order.
 /// `options.padding_mask` is not used, since each set has its own, nor is `attn_mask`.
 ///
 /// Throws: ValueError for a scale that is not finite.

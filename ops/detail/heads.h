@@ -17,8 +17,8 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// Throws: ShapeError.
 void check_heads(const Tensor& x, const char* name);
 
-/// Checks that `mask` is undefined, or bool [B, N] for x [B, H, N, D] or [B, N, C] and on its device. Errors say its
-/// `meaning`, such as "false where a token is padding".
+/// Checks that `mask` is undefined, or bool [B, N] for x [B, H, N, D] or [B, N, C] and on its device. Error messages
+/// contain its `meaning`, such as "false where a token is padding".
 ///
 /// Throws: ShapeError, DTypeError, DeviceError.
 void check_token_mask(const Tensor& mask, const char* mask_name, const char* meaning, const Tensor& x,
@@ -63,7 +63,7 @@ Tensor without_padding(const Tensor& x, const Tensor& padding_mask);
 /// keys.
 Tensor masked_softmax(const Tensor& scores, const Tensor& unseen);
 
-/// scale · q·k; `scale` is as attention_scale has it.
+/// scale · q·k, with the scale from attention_scale.
 ///
 /// Shapes: q [B, H, N, D], k [B, H, M, D] → [B, H, N, M].
 /// Dtypes: float32 for bfloat16.
@@ -90,7 +90,7 @@ Tensor tokens_at(const Tensor& x, const Tensor& index);
 Tensor sums_at(const Tensor& g, const Tensor& index, int64_t tokens);
 
 /// x, of rank 2 or more, without history, in the layout that kernels take: unit stride in the last dim, and rows that
-/// do not overlap. A copy only where x has another layout.
+/// do not overlap. It is copied only if it has another layout.
 Tensor with_plain_rows(const Tensor& x);
 
 /// Whether all of x are bfloat16. Where no kernel takes bfloat16, `attend_in_float32` converts.

@@ -10,7 +10,7 @@ namespace [[gnu::visibility("hidden")]] detail {
 /// Throws: ValueError unless both numbers are at least `least`.
 void check_at_least(const char* name, const Size2d& size, int64_t least);
 
-/// How many windows of `taps` pixels, `dilation` apart, fit into `size` pixels and `padding` more.
+/// How many windows of `taps` pixels, `dilation` apart, fit into `size` pixels plus `padding` more.
 ///
 /// Throws: ShapeError for none.
 int64_t windows(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation);

@@ -14,7 +14,7 @@
 namespace linnet::detail {
 namespace {
 
-/// [B, N] against [B, H, N, D].
+/// A mask [B, N] in a shape that broadcasts to [B, H, N, D].
 Tensor per_token(const Tensor& mask) { return mask.unsqueeze(1).unsqueeze(-1); }
 
 /// (w·x_i + bias)/√D, [B, H, N]: the exponents of [Fastformer eq.3] and [Fastformer eq.5].
@@ -31,7 +31,7 @@ Tensor logits(const Tensor& x, const AdditiveStage& stage) {
   return mul(stage.bias.defined() ? add(products, stage.bias.unsqueeze(1)) : products, scale);
 }
 
-/// Each token with the factor that dropout gives its weight, 0 or 1/(1 − rate): Σ (α_i m_i) x_i = Σ α_i (m_i x_i).
+/// Each token times the factor that dropout gives its weight, 0 or 1/(1 − rate): Σ (α_i m_i) x_i = Σ α_i (m_i x_i).
 Tensor dropped(const Tensor& x, const AdditiveAttentionOptions& options) {
   if (options.dropout == 0) return x;
   const Tensor weights = ones({x.shape()[0], x.shape()[1], x.shape()[2]}, x.dtype(), x.device());
@@ -50,7 +50,7 @@ Tensor interact(const Tensor& global, const Tensor& x, const AdditiveStage& stag
              matmul(x, stage.concat_weight.narrow(1, width, width)));
 }
 
-/// 0 where no token is left to sum.
+/// u, with 0 where no token is left to sum.
 Tensor zero_where_empty(const Tensor& u, const Tensor& padding_mask, bool causal) {
   if (!padding_mask.defined()) return u;
   const Tensor empty = causal ? eq(cumsum(padding_mask, 1), 0) : logical_not(any(padding_mask, {1}, true));
@@ -65,9 +65,9 @@ Tensor composed_additive_attention(const std::vector<Tensor>& projections, const
   Tensor token = without_padding(projections[0], options.padding_mask);
   for (size_t i = 0; i < stages.size(); ++i) {
     // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                         [Fastformer eq.3] [Fastformer eq.4]
-    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second turn     [Fastformer eq.5] [Fastformer eq.6]
+    // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second stage    [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
-    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, where padding is in no sum any more
+    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, whose padding is in no further sum
     const bool last = i + 1 == stages.size();
     const Tensor next = last ? projections[i + 1] : without_padding(projections[i + 1], options.padding_mask);
     token = interact(global, next, stages[i], options.interaction);
@@ -85,7 +85,7 @@ std::vector<Tensor> composed_additive_weights(const std::vector<Tensor>& project
   for (size_t i = 0; i < stages.size(); ++i) {
     const Tensor scores = logits(token, stages[i]).unsqueeze(2);  // [B, H, 1, N], the same for every row
     const int64_t rows = options.causal ? tokens : 1;
-    // α, in the second turn β                                              [Fastformer eq.3] [Fastformer eq.5]
+    // α, in the second stage β                                             [Fastformer eq.3] [Fastformer eq.5]
     weights.push_back(masked_softmax(scores.expand({scores.size(0), scores.size(1), rows, tokens}), hidden));
     if (i + 1 == stages.size()) break;
     const Tensor next = without_padding(projections[i + 1], options.padding_mask);

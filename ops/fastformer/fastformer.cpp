@@ -18,7 +18,7 @@ std::string projection_name(size_t i) { return fmt::format("projection {} ", i +
 void check_projections(const std::vector<Tensor>& projections, size_t stages) {
   if (projections.size() < 2) {
     throw ValueError(
-        fmt::format("there {} {} projection{}; at least 2 are needed, and 3 are queries, keys and values",
+        fmt::format("there {} {} projection{}; at least 2 are needed, usually 3: queries, keys and values",
                     projections.size() == 1 ? "is" : "are", projections.size(), projections.size() == 1 ? "" : "s"));
   }
   if (stages != projections.size() - 1) {
@@ -60,7 +60,7 @@ void check_stage(const AdditiveStage& stage, size_t i, Interaction interaction, 
   }
 }
 
-/// Whether the fused op computes it. (A bias cancels, but the fused op would not record its gradient.)
+/// Whether the fused op computes the call. (A bias cancels, but the fused op would not record its gradient.)
 bool is_fused(const std::vector<Tensor>& projections, const std::vector<AdditiveStage>& stages,
               const AdditiveAttentionOptions& options) {
   if (projections.size() != 3 || options.interaction == Interaction::concat) return false;

@@ -15,11 +15,11 @@
 
 namespace linnet {
 
-/// Which tokens attention_pool sums.
+/// Options of attention_pool: which tokens it sums.
 struct AttentionPoolOptions {
-  /// Pools each token's own prefix, in one stable pass, instead of all tokens at once.
+  /// Each token gets the pool of its own prefix, in one stable pass, instead of one pool of all tokens.
   bool causal = false;
-  /// Bool [B, N]: false where a token is padding. Undefined: none is.
+  /// Bool [B, N]: false where a token is padding. Undefined: no padding.
   Tensor padding_mask = {};
 };
 
@@ -43,7 +43,7 @@ enum class Interaction {
   concat,   ///< [g; x] · concat_weight
 };
 
-/// The parameters with which one projection is summed to a global vector, and that vector is combined with the next
+/// The parameters of one stage, which sums a projection to a global vector and combines that vector with the next
 /// projection.
 struct AdditiveStage {
   /// w of the logits w·x_i/√D (eqs. 3 and 5). [H, D]: each head's logits come from its own numbers. [H, H·D]
@@ -55,15 +55,16 @@ struct AdditiveStage {
   Tensor concat_weight = {};
 };
 
-/// How additive_attention weighs and combines.
+/// Options of additive_attention.
 struct AdditiveAttentionOptions {
-  Interaction interaction = Interaction::product;  ///< how queries, keys and values meet
-  /// Every token uses the global vectors of its own prefix. This form is ours: the paper sums over all tokens.
+  Interaction interaction = Interaction::product;  ///< how queries, keys and values are combined
+  /// Every token uses the global vectors of its own prefix. The causal form is linnet's own: the paper sums over all
+  /// tokens.
   bool causal = false;
-  /// Bool [B, N]: false where a token is padding, which no sum contains. Undefined: none is.
+  /// Bool [B, N]: false where a token is padding, which no sum contains. Undefined: no padding.
   Tensor padding_mask = {};
-  /// The rate, in [0, 1], at which weights α and β are dropped after normalisation, each for a token and head. Kept
-  /// weights are scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
+  /// The rate, in [0, 1], at which weights α and β are dropped after normalisation, separately for each token and
+  /// head. Kept weights are scaled by 1/(1 − dropout). No mask is stored: backward draws it again.
   double dropout = 0;
   /// Takes one draw for each stage when there is dropout.
   Generator* generator = nullptr;

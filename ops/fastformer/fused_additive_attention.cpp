@@ -7,8 +7,8 @@
 namespace linnet::detail {
 namespace {
 
-/// Whether a and b are one tensor. Where queries and values are, backward adds their gradients in place, which saves
-/// a tensor of that size.
+/// Whether a and b are one tensor. If queries and values are, backward adds their gradients in place, which saves a
+/// tensor of that size.
 bool same_tensor(const Tensor& a, const Tensor& b) { return a.requires_grad() && detail::node(a) == detail::node(b); }
 
 /// The tensors of one call, in the layout that kernels take.

@@ -17,7 +17,7 @@ namespace linnet::detail {
 namespace {
 
 /// The sums of `terms` [B, H, M, …] over the keys that each query sees: [B, H, N, …], or [B, H, 1, …] where all
-/// queries see all keys. When causal, query i sees keys up to i + (M − N), where a negative key stands for none.
+/// queries see all keys. When causal, query i sees keys up to i + (M − N), where a negative index means no key.
 Tensor sums_over_keys(const Tensor& terms, int64_t queries, bool causal) {
   if (!causal) return sum(terms, {2}, true);  // [FAST eq.28] [FAST eq.29]
   Shape none = terms.shape();
@@ -36,7 +36,7 @@ Tensor factorised_fastmax(const Tensor& q, const Tensor& k, const Tensor& v, con
     return params.map == RowMap::standardise ? fastmax_standardised(x) : x;
   };
   const Tensor q_hat = normalised(q), k_hat = normalised(without_padding(k, padding_mask));
-  // y is the x of values that are 1, and g their f: one more column of v computes both.
+  // The paper's y is x for values of 1, and g is f for them: one more column of v computes both.
   const Tensor one = ones({k.size(0), k.size(1), k.size(2), 1}, v.dtype(), v.device());
   const Tensor v1 = without_padding(concat({v, one}, 3), padding_mask);
 

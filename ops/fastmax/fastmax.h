@@ -48,7 +48,7 @@ enum class FastmaxNormaliser {
            ///< turn negative
 };
 
-/// How fastmax weighs.
+/// Options of fastmax.
 struct FastmaxOptions {
   /// The order of the Taylor polynomial f(s) = sum_{l ≤ order} s^l / l! (eq. 8): 1 or 2.
   int order = 2;
@@ -58,25 +58,25 @@ struct FastmaxOptions {
   std::variant<FastmaxScale, double> scale = FastmaxScale::automatic;   ///< the factor of q̂·k̂
   /// Query i sees keys up to i + (M − N): its own prefix when there are as many keys as queries.
   bool causal = false;
-  /// Bool [B, M]: false where a key is padding. Undefined: none is. PyTorch's key_padding_mask means the opposite.
+  /// Bool [B, M]: false where a key is padding. Undefined: no padding. PyTorch's key_padding_mask is the opposite.
   Tensor padding_mask = {};
-  /// `quadratic` refuses dropout of features. For tensors without elements every form is the same.
+  /// `quadratic` refuses dropout of features. For tensors without elements all forms are the same.
   FastmaxForm form = FastmaxForm::automatic;
   /// The rate, in [0, 1). Queries' and keys' features are dropped independently, each with this probability rounded
   /// to a multiple of 1/256 and at most 255/256. Kept features are scaled by the inverse of the realised keep rate.
   /// No mask is stored: backward draws it again.
   double dropout = 0;
-  /// By default quadratic, or standard for weights without a quadratic term, such as order 1. These refuse quadratic
-  /// dropout, which would do nothing. Quadratic and standard dropout exist only in the factorised form, and for
-  /// sequences below its crossover (fastmax_form) they cost far more than attention without dropout. Token dropout
-  /// costs nothing.
+  /// By default quadratic, or standard for weights without a quadratic term, such as order 1. Such weights refuse
+  /// quadratic dropout, which would do nothing to them. Quadratic and standard dropout exist only in the factorised
+  /// form, and for sequences below its crossover (fastmax_form) they cost far more than attention without dropout.
+  /// Token dropout costs nothing.
   std::optional<FastmaxDropout> dropout_kind = {};
-  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< the denominator with dropout
-  /// Draws the masks: two draws when there is dropout, none otherwise.
+  FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< which denominator dropout uses
+  /// Draws the dropout masks: two draws when there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 
-/// The number that `scale` stands for, given whether the weights have a quadratic term and the width D.
+/// The number that `scale` stands for. It depends on the width D, and on whether the weights have a quadratic term.
 double fastmax_scale(const std::variant<FastmaxScale, double>& scale, bool quadratic_term, int64_t width);
 
 /// The form that `automatic` chooses: on the CPU from a table of measured crossovers, on a GPU from counts of
@@ -92,11 +92,11 @@ FastmaxForm fastmax_form(const Tensor& q, const Tensor& k, bool quadratic_term, 
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D] → [B, H, N, D], in memory [B, N, H, D].
 /// Dtypes: one floating dtype. For bfloat16, weights and sums are float32.
-/// Gradient: once (fused), but for FastmaxForm::reference.
+/// Gradient: once (fused); any number of times with FastmaxForm::reference.
 /// Cost: quadratic form, time O(N·M·D); factorised form, O((N + M)·D³) for order 2 and O((N + M)·D²) for order 1.
-/// Memory beside the result is linear in the tokens.
-/// Throws: ShapeError, DTypeError, DeviceError; ValueError for options out of range, and when f can be 0 or less over
-/// the scores that the normalisation allows, with the smallest value.
+/// Memory apart from the result is linear in the tokens.
+/// Throws: ShapeError, DTypeError, DeviceError; ValueError for options out of range, and when f can be 0 or less for
+/// scores that the normalisation allows; the message has the smallest value.
 /// Source: Gerami et al. 2024, eqs. 5–12.
 Tensor fastmax(const Tensor& q, const Tensor& k, const Tensor& v, const FastmaxOptions& options = {},
                Where where = {});

@@ -10,16 +10,16 @@
 namespace linnet {
 namespace {
 
-/// The number of tokens from which the factorised form is faster, forward and backward, for heads of a width.
+/// The number of tokens from which the factorised form is faster, forward and backward, for heads of one width.
 struct Crossover {
   double width, full, causal;
 };
 
 /// The CPU's crossovers, measured by `bench crossover` with 4 heads in float32 on 2 cores each of an Intel Sapphire
-/// Rapids with AVX-512 and an AMD Zen 3 with AVX2. Each is the longer of the two, because the quadratic form is
-/// nowhere far behind. In theory they are 18, 34, 66 and 130 for order 1 and 163, 579, 2,179 and 8,451 for order 2,
-/// and twice that when causal. The quadratic form comes nearer to the machine's limit, so the measured ones are
-/// different.
+/// Rapids with AVX-512 and an AMD Zen 3 with AVX2. Each is the larger number of the two machines, because the
+/// quadratic form is nowhere much slower. In theory they are 18, 34, 66 and 130 for order 1 and 163, 579, 2,179 and
+/// 8,451 for order 2, and twice that when causal. The quadratic form comes nearer to the machine's limit, so the
+/// measured ones are different.
 constexpr Crossover kFirstOrder[] = {{16, 68, 68}, {32, 68, 88}, {64, 100, 170}, {128, 160, 360}};
 constexpr Crossover kSecondOrder[] = {{16, 232, 550}, {32, 752, 1856}, {64, 2700, 6150}, {128, 8330, 16900}};
 
@@ -40,8 +40,9 @@ Crossover crossover(double width, bool quadratic_term) {
   return {width, between(below->full, above->full), between(below->causal, above->causal)};
 }
 
-/// The GPU's crossover from counts of operations, which no GPU has measured yet. Forward takes 4·N²·D operations in
-/// the quadratic form, half of that when causal, and 4·N·F·(D + 1) in the factorised one with F features.
+/// The GPU's crossover, from counts of operations; it has not been measured on a GPU yet. Forward takes 4·N²·D
+/// operations in the quadratic form, half of that when causal, and 4·N·F·(D + 1) in the factorised one with F
+/// features.
 Crossover crossover_in_theory(double width, bool quadratic_term) {
   const double features = quadratic_term ? (width + 1) * (width + 2) / 2 : width + 1;
   const double full = features * (width + 1) / std::max(width, 1.0);

@@ -12,8 +12,8 @@
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/elementwise.h>
 
-/// Each activation has a derivative that is an op of its own: one pass over the elements, and differentiable
-/// in turn. Below, `g` is the cotangent of the activation and `h` that of its backward op.
+/// Each activation has a derivative that is an op of its own: it takes one pass over the elements, and can be
+/// differentiated again. Below, `g` is the cotangent of the activation and `h` that of its backward op.
 
 namespace linnet {
 namespace {
@@ -122,7 +122,7 @@ Tensor relu(const Tensor& x, Where where) {
   Op op("relu", where, {x});
   op.floating_dtype();
   Tensor out = detail::unary(Unary::relu, x);
-  // y > 0 where x > 0, and y is what the next op keeps anyway.
+  // y > 0 exactly where x > 0, and the next op usually saves y anyway.
   return op.record(out, [y = op.save_output(out)](const Tensor& g) { return Grads{relu_backward(g, y().detach())}; });
 }
 

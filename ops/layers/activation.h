@@ -33,7 +33,7 @@ Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01, Where where = {
 /// Source: Clevert et al. 2016.
 Tensor elu(const Tensor& x, double alpha = 1, Where where = {});
 
-/// x with values below `min_val` raised to it and values above `max_val` lowered to it. As `clamp`, but for the
+/// x with values below `min_val` raised to it and values above `max_val` lowered to it. As `clamp`, except for the
 /// gradient.
 ///
 /// Gradient: 1 between min_val and max_val, 0 at both and beyond, the cotangent at NaN.

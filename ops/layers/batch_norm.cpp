@@ -11,8 +11,8 @@
 #include <linnet/ops/detail/arguments.h>
 
 /// Both ops read x as [B, S, G, P, L]: batches of S samples of G groups of P channels of L pixels. A group of a
-/// sample is normalised over dims B, P and L. In group_norm each sample is one of its own, and B is 1. In batch_norm
-/// the whole batch is one sample, S is 1, and each channel is a group.
+/// sample is normalised over dims B, P and L. In group_norm each sample is normalised alone, and B is 1. In
+/// batch_norm the whole batch is one sample, S is 1, and each channel is a group.
 
 namespace linnet {
 namespace {
@@ -29,7 +29,7 @@ struct ChannelNorm {
   int64_t groups() const { return parts[1] * parts[2]; }
   int64_t values() const { return parts[0] * parts[3] * parts[4]; }  // of a group
   bool empty() const { return groups() * values() == 0; }
-  /// x as the kernels take it. It may not hold values yet, which reshape would check in AnomalyMode.
+  /// x as the kernels take it. x may be uninitialised, and in AnomalyMode reshape would check its values.
   Tensor rows(const Tensor& x) const {
     const int64_t count = parts[1] * parts[2] * parts[3], pixels = parts[4];
     return detail::as_strided(dense(x), {parts[0], count, pixels}, {count * pixels, pixels, 1}, 0);

@@ -2,11 +2,11 @@
 
 #include <linnet/core/tensor.h>
 
-/// Normalisation of channels, which come second: x [N, C, …].
+/// Normalisation of channels, which are dim 1: x [N, C, …].
 ///
 /// Dtypes: one floating dtype; for bfloat16 x, all others are float32.
-/// Gradient: any number of times, of x, weight and bias. The first comes from a kernel, and those with
-/// `create_graph` from other ops.
+/// Gradient: any number of times, of x, weight and bias. A kernel computes it, or with `create_graph` other ops
+/// do.
 /// Cost: forward reads x twice, backward reads x and the cotangent twice. Statistics are float64 for every dtype.
 /// Throws: ShapeError for a rank below 2, and for weights that do not fit, such as for channels last; DTypeError for
 /// dtypes that differ otherwise or are not floating; ValueError unless eps ≥ 0.
@@ -14,9 +14,9 @@
 namespace linnet {
 
 /// (x − mean)/√(var + eps) · weight + bias for each channel. In training, mean and (biased) variance are those of the
-/// channel in x, and running_mean and running_var are edited in place, where they are defined: they
-/// become (1 − momentum) · running + momentum · (the mean, or the unbiased variance, of x). Otherwise, mean and
-/// variance are running_mean and running_var. Undefined weight and bias stand for 1 and 0.
+/// channel in x. If running_mean and running_var are defined, they are edited in place: they become (1 − momentum) ·
+/// running + momentum · (the mean, or the unbiased variance, of x). Otherwise, mean and variance are running_mean and
+/// running_var. Undefined weight and bias stand for 1 and 0.
 ///
 /// Shapes: x [N, C, …], all others [C].
 /// Throws: ValueError in training for fewer than two values per channel, and otherwise for undefined running_mean and

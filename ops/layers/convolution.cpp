@@ -85,7 +85,7 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x, const ConvolutionShape&
 
 // ---- Arguments ----
 
-/// Checks x [B, C, …] and weight, whose dims `own` and 1 belong to x and to the result, and the bias.
+/// Checks x [B, C, …], the weight [O, C/groups, …], or [C, O/groups, …] if `transposed`, and the bias.
 void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups, bool transposed,
                     const char* spatial, int rank) {
   const char* const layout = transposed ? "[C, O/groups" : "[O, C/groups";
@@ -100,7 +100,7 @@ void check_channels(const Tensor& x, const Tensor& weight, const Tensor& bias, i
   }
   for (int d = 1; d < rank; ++d) {
     if (x.size(d) == 0)
-      throw ShapeError(fmt::format("x{} must not be empty but for the batch", to_string(x.shape())));
+      throw ShapeError(fmt::format("x{} must not be empty; only the batch may have size 0", to_string(x.shape())));
   }
   if (weight.numel() == 0) throw ShapeError(fmt::format("weight{} must not be empty", to_string(weight.shape())));
   const int64_t channels = transposed ? weight.size(0) : weight.size(1) * groups;

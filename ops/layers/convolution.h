@@ -4,12 +4,12 @@
 
 #include <linnet/core/tensor.h>
 
-/// Convolutions as in PyTorch: sums of products, without turning the kernel round.
+/// Convolutions as in PyTorch: sums of products, without flipping the kernel.
 ///
 /// Dtypes: one of float32 and float64.
 /// Gradient: any number of times.
-/// Cost: a product of matrices, [O, C/groups·R·S] and [C/groups·R·S, output pixels], for each group. Copies of what
-/// the taps see exist for a part of the pixels at a time.
+/// Cost: a product of matrices, [O, C/groups·R·S] and [C/groups·R·S, output pixels], for each group. The elements
+/// that the taps see are copied, for a part of the pixels at a time.
 /// Throws: ShapeError for shapes that do not fit, such as channels last, and for a kernel larger than the padded
 /// input; ValueError for options out of range; DTypeError for other dtypes.
 
@@ -25,7 +25,7 @@ struct Size2d {
 };
 
 /// How many zeros surround the input on each side, or "same": as many as make the output as large as the input, which
-/// needs a stride of 1. Where their number is odd, there is one more behind than before.
+/// needs a stride of 1. Where their number is odd, there is one more after the input than before it.
 struct Padding2d {
   Size2d size = 0;    ///< rows and columns
   bool same = false;  ///< "same": `size` is not used
@@ -68,10 +68,10 @@ struct Conv1dOptions {
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Conv1dOptions& options = {},
               Where where = {});
 
-/// Options of conv_transpose2d. Those that Conv2dOptions has too are of the convolution that it transposes.
+/// Options of conv_transpose2d. Those that Conv2dOptions has too describe the convolution that is transposed.
 struct ConvTranspose2dOptions {
   Size2d stride = 1;          ///< from one window to the next
-  Size2d padding = 0;         ///< rows and columns that the output lacks on each side
+  Size2d padding = 0;         ///< rows and columns removed from each side of the output
   Size2d output_padding = 0;  ///< added to the output's size at its end, below the stride or the dilation
   int64_t groups = 1;         ///< channels see those of their group alone
   Size2d dilation = 1;        ///< the distance of neighbouring taps

@@ -115,7 +115,7 @@ void check_signs(const Tensor& targets) {
     for (const double target : on_cpu.to_vector<double>()) {
       if (target == 1 || target == -1) continue;
       throw ValueError(fmt::format(
-          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 makes them of 1 and 0",
+          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 turns 1 and 0 into these",
           target));
     }
   });
@@ -130,8 +130,8 @@ Tensor factor_beside(const Tensor& targets, const char* targets_name, const Tens
   return in_computed(factor);
 }
 
-/// −(t·log x + (1 − t)·log(1 − x)) with logarithms of at least −100. The gradient is that without the bound, by a
-/// divisor of at least 1e-12: both are PyTorch's.
+/// −(t·log x + (1 − t)·log(1 − x)) with logarithms raised to at least −100. The gradient is that without this bound,
+/// with a divisor of at least 1e-12. Both are as in PyTorch.
 Tensor binary_losses(const Tensor& x, const Tensor& t) {
   Op op("binary_cross_entropy", Where{}, {x, t});
   op.floating_dtype();
@@ -241,14 +241,14 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target, Where where) {
   const Call call("kl_div", where);
   if (!is_floating(target.dtype())) {
-    throw DTypeError(fmt::format(
-        "target must be probabilities, not {}; of classes take nll_loss, or make them by one_hot(target, classes, "
-        "input.dtype())",
-        name_of(target.dtype())));
+    throw DTypeError(
+        fmt::format("target must be probabilities, not {}; for classes use nll_loss, or one_hot(target, classes, "
+                    "input.dtype()) as the target",
+                    name_of(target.dtype())));
   }
   detail::check_same_shape(input, "input", target, "target");
   const Tensor x = in_computed(input), t = in_computed(target);
-  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // 0 times it is 0
+  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // its factor, the target, is 0
   const Tensor losses = mul(log_target ? exp(t) : t, sub(log_t, x));
   if (reduction != Reduction::batchmean) return reduce(losses, reduction);
   return div(sum(losses), input.rank() > 0 ? input.size(0) : 1);

@@ -18,12 +18,12 @@ struct CrossEntropyOptions {
   int64_t ignore_index = -100;
   /// ε: the target distribution is (1 − ε)·onehot + ε/C.
   double label_smoothing = 0;
-  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
+  Reduction reduction = Reduction::mean;  ///< how the losses of the rows are reduced
 };
 
 /// −log softmax(logits)[target], where the classes are the last dim; in PyTorch they are dim 1, so pixels [N, C, H,
 /// W] need permute(logits, {0, 2, 3, 1}) here. The mean is over the rows that are not ignored, and NaN when there are
-/// none. For a factor of each class, give log_softmax(logits, -1) to nll_loss, which has `weight`. Where targets are
+/// none. For a factor for each class, pass log_softmax(logits, -1) to nll_loss, which has `weight`. Where targets are
 /// probabilities p of the classes, which PyTorch takes too, write -(p * log_softmax(logits, -1)).sum(-1).mean().
 ///
 /// Shapes: logits [..., C], targets [...] → [], or [...] unreduced.
@@ -38,15 +38,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 /// Options of `nll_loss`.
 struct NllLossOptions {
-  /// A factor for the rows of each class, [C]; 1 when undefined. The mean is then over the factors' sum.
+  /// A factor for the rows of each class, [C]; 1 when undefined. The mean divides by the sum of the rows' factors.
   Tensor weight = {};
   /// Rows with this target are left out of the loss and the mean.
   int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;  ///< of the losses of the rows
+  Reduction reduction = Reduction::mean;  ///< how the losses of the rows are reduced
 };
 
-/// −log_probs[target], where the classes are the last dim, for what log_softmax gives; `cross_entropy` of its input
-/// is the same and faster. The mean is NaN when all rows are ignored.
+/// −log_probs[target], where the classes are the last dim and log_probs is the result of log_softmax. `cross_entropy`
+/// of the logits gives the same and is faster. The mean is NaN when all rows are ignored.
 ///
 /// Shapes: log_probs [..., C], targets [...] → [], or [...] unreduced.
 /// Dtypes: targets are int64 or int32.
@@ -79,7 +79,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 /// target·(log target − input), the terms of the Kullback-Leibler divergence of the target's distribution from the
 /// one whose logarithms are `input`; with `log_target` the target is logarithms too. The divergence is
-/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 counts 0.
+/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0.
 ///
 /// Shapes: one shape → [], or that shape unreduced.
 /// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant.
@@ -90,15 +90,15 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = R
 /// Options of `gaussian_nll_loss`.
 struct GaussianNllLossOptions {
   bool full = false;                      ///< whether to add log(2π)/2, which changes no gradient
-  double eps = 1e-6;                      ///< smaller variances count as this, and get the gradient that it would
-  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
+  double eps = 1e-6;                      ///< smaller variances count as this, also in their gradient
+  Reduction reduction = Reduction::mean;  ///< how the losses of the elements are reduced
 };
 
 /// (log var + (input − target)²/var)/2, the negative logarithm of the target's density where `input` is the mean and
 /// `var` the variance of a normal distribution.
 ///
-/// Shapes: input and target have one shape, and `var` the same, or sizes of 1 in it, or no last dim: then elements
-/// share a variance. → [], or the shape of input unreduced.
+/// Shapes: input and target have one shape, and `var` has it too, or has size 1 in some dims, or lacks the last dim:
+/// then elements share a variance. → [], or the shape of input unreduced.
 /// Gradient: any number of times.
 /// Cost: the host waits for a check of `var`, which a Recording leaves out.
 /// Throws: ShapeError and DTypeError; ValueError for a negative variance, which counts as eps in a Recording.
@@ -132,11 +132,11 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
 
 /// Options of `binary_cross_entropy_with_logits` and of `binary_cross_entropy`, which refuses `pos_weight`.
 struct BinaryCrossEntropyOptions {
-  /// A factor of each loss; 1 when undefined. The mean is still over the number of losses.
+  /// A factor for each loss; 1 when undefined. The mean still divides by the number of losses.
   Tensor weight = {};
-  /// A factor p of the part of the losses that targets of 1 have; 1 when undefined.
+  /// A factor p for the part of each loss that targets of 1 have; 1 when undefined.
   Tensor pos_weight = {};
-  Reduction reduction = Reduction::mean;  ///< of the losses of the elements
+  Reduction reduction = Reduction::mean;  ///< how the losses of the elements are reduced
 };
 
 /// −(p·t·log σ(x) + (1 − t)·log(1 − σ(x))) for logits x, targets t in [0, 1] and p = `pos_weight`. Stable for any
@@ -151,7 +151,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 
 /// −(t·log x + (1 − t)·log(1 − x)) for probabilities x = input and targets t, both in [0, 1]. Logarithms below −100
 /// count as −100. Where the probabilities are sigmoids, binary_cross_entropy_with_logits of the logits loses fewer
-/// digits. A probability outside [0, 1] gives NaN; PyTorch throws, and has to wait for a GPU.
+/// digits. A probability outside [0, 1] gives NaN; PyTorch throws, which has to wait for a GPU.
 ///
 /// Shapes: input and target have one shape, to which `weight` broadcasts → [], or that shape unreduced.
 /// Gradient: any number of times, to `weight` too. To the input it is (x − t)/max(x·(1 − x), 1e-12), so that it is

@@ -18,10 +18,10 @@ namespace linnet {
 struct Pool2dOptions {
   std::optional<Size2d> stride = {};  ///< the kernel's size unless set
   Size2d padding = 0;                 ///< on each side; it counts as −∞ in max_pool2d, and as 0 in avg_pool2d
-  Size2d dilation = 1;                ///< of max_pool2d alone
+  Size2d dilation = 1;                ///< only for max_pool2d
 };
 
-/// The largest of each window, NaN if there is one. The gradient goes to the first of them.
+/// The largest element of each window; NaN if the window has one. The gradient goes to the first of equal elements.
 ///
 /// Shapes: x [B, C, H, W] → [B, C, H', W'], where H' = ⌊(H + 2·padding − dilation·(kernel − 1) − 1)/stride⌋ + 1.
 Tensor max_pool2d(const Tensor& x, const Size2d& kernel, const Pool2dOptions& options = {}, Where where = {});
@@ -33,8 +33,8 @@ Tensor avg_pool2d(const Tensor& x, const Size2d& kernel, const Pool2dOptions& op
 
 /// Options of max_pool1d and avg_pool1d; see Pool2dOptions.
 struct Pool1dOptions {
-  std::optional<int64_t> stride = {};  ///< absent: the size of the window
-  int64_t padding = 0;                 ///< places added on each side
+  std::optional<int64_t> stride = {};  ///< the kernel's size unless set
+  int64_t padding = 0;                 ///< on each side
   int64_t dilation = 1;                ///< the distance of neighbouring taps
 };
 

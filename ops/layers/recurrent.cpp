@@ -16,8 +16,8 @@
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/matmul/matmul.h>
 
-/// A layer's states of all steps are one op. Its tensor has one state more, the first, so that the states before all
-/// steps and those after them are two views of it: the results, and a factor of the weight's gradient.
+/// One op computes a layer's states of all steps. Its tensor also has the initial state, so the states after the
+/// steps and those before them are two views of it: the results, and a factor of the weight's gradient.
 
 namespace linnet {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using detail::dense;
 using detail::dense_rows;
 
-/// What a cell's names and sizes are.
+/// The names and sizes of a kind of cell.
 struct CellKind {
   RecurrentCell cell;
   const char *name, *backward_name;
@@ -161,7 +161,7 @@ void check_recurrent(const CellKind& kind, const Tensor& x, const Tensor& h0, co
   check_shape("c0", c0, {x.size(1), width}, of_states);
 }
 
-/// The states of all steps, and 0 in place of h past a sequence's end.
+/// The states of all steps; `output` is h, with 0 past a sequence's end.
 struct RecurrentStates {
   Tensor states, output;
   int64_t last;
@@ -178,7 +178,7 @@ RecurrentStates run(const CellKind& kind, const Tensor& x, const std::vector<Ten
   if (lengths.defined()) {
     const Tensor times = Recording::constant(arange(steps), x.device());
     past_end = ge(times.reshape({-1, 1, 1}), lengths.reshape({1, -1, 1}));
-    real = masked_fill(x, past_end, 0);  // what padding holds, NaN too, changes nothing
+    real = masked_fill(x, past_end, 0);  // the contents of padding, even NaN, change nothing
   }
   std::vector<Tensor> first;
   first.reserve(initial.size());

@@ -7,8 +7,8 @@
 ///
 /// Dtypes: one of float32 and float64.
 /// Gradient: once; a second derivative needs the formulas composed of linear, sigmoid, tanh and mul.
-/// Cost: one matrix product over all steps for the input and one a step for the state. Backward takes twice as many,
-/// those of the weights over all steps at once.
+/// Cost: one matrix product for the input of all steps, and one for the state at each step. Backward takes twice as
+/// many; those for the weights are over all steps at once.
 /// Throws: ShapeError for shapes that do not fit, with the remedy, and for no steps; DTypeError for other dtypes;
 /// ValueError for lengths outside of [1, T].
 
@@ -23,14 +23,14 @@ struct RecurrentOptions {
   bool reverse = false;  ///< from the last step to the first
 };
 
-/// What gru returns.
+/// The results of gru.
 struct GRUResult {
   Tensor output, h_n;  ///< every state, and the last
 };
 
 /// h_t = (1 − z) ∘ n + z ∘ h_{t−1}, where, with sums x·weight_ihᵀ + bias_ih and h_{t−1}·weight_hhᵀ + bias_hh,
-/// r = σ(x_r + h_r), z = σ(x_z + h_z) and n = tanh(x_n + r ∘ h_n). The rows of the weights are those of r, z and n.
-/// An undefined h0 or bias stands for 0.
+/// r = σ(x_r + h_r), z = σ(x_z + h_z) and n = tanh(x_n + r ∘ h_n). The rows of the weights are for r, z and n, in
+/// this order. An undefined h0 or bias stands for 0.
 ///
 /// Shapes: x [T, B, in], h0 [B, H], weight_ih [3·H, in], weight_hh [3·H, H], biases [3·H] → output [T, B, H],
 /// h_n [B, H].
@@ -39,14 +39,14 @@ GRUResult gru(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const 
               const Tensor& bias_ih = {}, const Tensor& bias_hh = {}, const RecurrentOptions& options = {},
               Where where = {});
 
-/// What lstm returns.
+/// The results of lstm.
 struct LSTMResult {
   Tensor output, h_n, c_n;  ///< every state h, the last, and the last cell state
 };
 
 /// c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t), where, with the sums of gru, i = σ(x_i + h_i), f = σ(x_f + h_f),
-/// g = tanh(x_g + h_g) and o = σ(x_o + h_o). The rows of the weights are those of i, f, g and o. An undefined h0, c0
-/// or bias stands for 0.
+/// g = tanh(x_g + h_g) and o = σ(x_o + h_o). The rows of the weights are for i, f, g and o, in this order. An
+/// undefined h0, c0 or bias stands for 0.
 ///
 /// Shapes: x [T, B, in], h0 and c0 [B, H], weight_ih [4·H, in], weight_hh [4·H, H], biases [4·H] → output [T, B, H],
 /// h_n and c_n [B, H].

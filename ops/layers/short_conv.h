@@ -4,7 +4,7 @@
 
 namespace linnet {
 
-/// Which tokens short_conv sees.
+/// Options of short_conv: which tokens it sees.
 struct ShortConvOptions {
   /// When causal, tap t of W is token i − (W − 1) + t. Otherwise it is token i − ⌊(W − 1)/2⌋ + t, so that an even
   /// width sees one more token ahead than behind (PyTorch's padding "same").

@@ -17,7 +17,8 @@
 namespace linnet {
 namespace {
 
-/// The label of one dim: a letter, or for the dims of an ellipsis −1, −2, … from the last one, as they broadcast.
+/// The label of one dim: a letter, or for a dim of an ellipsis −1, −2, … counted from the last one, as they
+/// broadcast.
 using Label = int;
 using Labels = std::vector<Label>;
 
@@ -35,7 +36,7 @@ std::string to_string(const Labels& labels) {
 
 /// One term of an equation, such as `b...ij`.
 struct Term {
-  Labels before, after;  ///< of the ellipsis
+  Labels before, after;  ///< the labels before and after the ellipsis
   bool has_ellipsis = false;
 
   int64_t letters() const { return static_cast<int64_t>(before.size() + after.size()); }
@@ -162,7 +163,7 @@ Labelled labelled(const Tensor& operand, size_t number, const Term& term, std::s
   return result;
 }
 
-/// The size of each label, which all operands have, but for those of size 1, which broadcast.
+/// The size of each label. Every operand with the label has that size, or size 1, which broadcasts.
 std::map<Label, int64_t> sizes_of(const std::vector<Labelled>& operands, const std::vector<Tensor>& given) {
   std::map<Label, int64_t> sizes;
   std::map<Label, size_t> first;  // the first operand with this size

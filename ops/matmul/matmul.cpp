@@ -47,7 +47,7 @@ void check_shapes(const Tensor& a, const Tensor& b) {
   }
 }
 
-/// matmul of operands with at least two dims. `dtype`, of the result, is theirs, or float32 for bfloat16.
+/// matmul of operands with at least two dims. The result has `dtype`: that of the operands, or float32 for bfloat16.
 Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where = {}) {
   Op op("matmul", where, {a, b});
   const DType factors = op.floating_dtype();

@@ -5,9 +5,9 @@
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Copies, functions of one and two elements, comparisons and choices; the loops are in kernel.h. Sums and products
-/// are memory-bound beyond the caches, the functions of vector_math.h compute-bound. So these are vectorised, and a
-/// task's elements fit a core's own cache.
+/// Copies, functions of one and two elements, comparisons and choices; the loops are in kernel.h. For tensors larger
+/// than the caches, sums and products are memory-bound; the functions of vector_math.h are compute-bound. So these
+/// functions are vectorised, and a task's elements fit a core's own cache.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {

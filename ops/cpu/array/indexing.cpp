@@ -9,7 +9,7 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// Strides that are 0, or those of a view, in all dims but `dim`.
+/// Strides that are `stride` in dim `dim`, and in all other dims 0 or those of a view.
 struct Strides {
   int64_t of[CollapsedDims<1>::kMaxRank];
 
@@ -21,8 +21,8 @@ struct Strides {
   }
 };
 
-/// Copies rows along the last dim, each from the place that one entry of the index chooses. The places of many rows
-/// are known before the first is copied, so that their loads overlap.
+/// Copies rows along the last dim, each from the place that one entry of the index chooses. Finds the places of many
+/// rows before it copies the first, so that their loads overlap.
 template <class T>
 void gather_rows(const View& out, const View& from, const View& index, int64_t x_step) {
   constexpr int64_t kTogether = 32, kFetched = 256 / sizeof(T);  // the hardware prefetches the rest of a long row
@@ -53,7 +53,7 @@ void gather(View out, View x, View index, int dim) {
   const View from{x.data, x.dtype, x.rank, out.shape, start.of};
   const int64_t x_step = x.strides[dim];
   const int last = out.rank - 1;
-  constexpr int64_t kRow = 8;  // elements that are worth a row of their own
+  constexpr int64_t kRow = 8;  // shorter rows are not worth copying as rows
   const bool has_rows = last != dim && out.shape[last] >= kRow && index.strides[last] == 0 && x.strides[last] == 1 &&
                         out.strides[last] == 1;
   dispatch_any(x.dtype, [&]<class T>(T) {
@@ -68,8 +68,8 @@ void gather(View out, View x, View index, int dim) {
   });
 }
 
-/// Calls put(out element, src element) along `dim` in order. A task has a range of the last dim, so no two tasks put
-/// to one element.
+/// Calls put(out element, src element) along `dim` in order. A task has a range of the last dim, so no two tasks
+/// write to one element.
 template <class T, class Put>
 void put_in_order(const View& out, const View& index, const View& src, int dim, Put put) {
   constexpr int64_t kColumns = 64;

@@ -37,7 +37,7 @@ void uniform(View out, RandomKey key) {
     for_each_range<2>(count, key, [y = data<double>(out)](int64_t first, int64_t n, const uint32_t* words) {
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) {
-        // 27 bits above 26 bits
+        // 27 high bits and 26 low bits
         y[first + i] = ((words[2 * i] >> 5) * 0x1p26 + (words[2 * i + 1] >> 6)) * 0x1p-53;
       }
     });

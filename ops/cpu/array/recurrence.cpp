@@ -5,7 +5,8 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// A line's elements wait for each other, so the time of a long one is a multiplication and an addition for each.
+/// Each element of a line waits for the one before, so a long line takes the time of a multiplication and an addition
+/// for each.
 void linear_recurrence(View out, View a, View b, int dim, bool reverse, double initial) {
   const int64_t n = out.shape[dim];
   const int64_t out_step = out.strides[dim], a_step = a.strides[dim], b_step = b.strides[dim];

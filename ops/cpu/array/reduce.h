@@ -9,7 +9,7 @@ namespace linnet::cpu::LINNET_ISA {
 
 /// How elements are reduced: `load` turns an element into an accumulator, `combine` joins two accumulators.
 
-/// Floating sums are accumulated in double, so that a float32 sum of any length is good to its last bits.
+/// Floating sums are accumulated in double, so that a float32 sum of any length is accurate to its last bits.
 template <class X>
 struct Sum {
   using Acc = std::conditional_t<std::is_floating_point_v<X>, double, int64_t>;
@@ -41,7 +41,7 @@ struct Max {
   static constexpr X identity =
       std::is_floating_point_v<X> ? -std::numeric_limits<X>::infinity() : std::numeric_limits<X>::lowest();
   static X load(X x) { return x; }
-  static X combine(X a, X b) { return b > a || b != b ? b : a; }  // a NaN a stays, as no b is greater
+  static X combine(X a, X b) { return b > a || b != b ? b : a; }  // if a is NaN it stays, because no b is greater
 };
 
 template <class X>

@@ -139,8 +139,8 @@ class Reduction {
   int64_t splits_;         ///< splits of a group
 };
 
-/// Not for squares in float64: the compiler chooses which squares it fuses with their addition, so the two loops may
-/// round differently.
+/// Whether tiles may be used. Not for squares in float64: the compiler chooses which squares it fuses with their
+/// addition, so the tiled and the plain loop may round differently.
 template <class F>
 constexpr bool kTiled = !std::is_same_v<F, SumSquares<double>>;
 

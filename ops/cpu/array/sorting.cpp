@@ -6,7 +6,7 @@
 #include <linnet/ops/cpu/device/strided_index.h>
 
 /// Sorting of lines, or of their first elements. Bound by comparisons: a line is copied, each element beside its
-/// index, and the copy is sorted. A line of integers that lie close together is counted instead.
+/// index, and the copy is sorted. A line of integers that lie close together is sorted by counting instead.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -60,7 +60,7 @@ bool sort_by_counting(const T* x, int64_t step, int64_t n, bool descending, T* v
 void sort(View values, View indices, View x, bool descending) {
   const int dim = x.rank - 1;
   const int64_t n = x.shape[dim], first = values.shape[dim], step = x.strides[dim];
-  const int64_t cost = 16 * n;  // a comparison or move per bit of n, about
+  const int64_t cost = 16 * n;  // about a comparison or move for each bit of n
   dispatch_any(x.dtype, [&]<class T>(T) {
     for_each_line<3>({values, indices, x}, dim, cost, [&](const auto& at) {
       if constexpr (std::is_integral_v<T>) {

@@ -8,7 +8,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Dims begin … end − 1 except `without`, by whether out keeps or reduces them.
+/// Dims begin … end − 1 except `without`, separated into those that out keeps and those that it reduces.
 struct Dims {
   StridedIndex<2> kept;     ///< offsets in out and x
   StridedIndex<1> reduced;  ///< offsets in x
@@ -51,7 +51,7 @@ struct Tiling {
   }
 };
 
-/// Splits dim 1 so that 8 very short rows are an inner dim of their own, where its size allows it: windows then fill
+/// Splits dim 1, if its size allows it, so that 8 very short rows are an inner dim of their own: windows then fill
 /// tiles of 8 × 8.
 inline CollapsedDims<2> with_rows_together(CollapsedDims<2> dims) {
   constexpr int64_t kRows = transposition::kTileSide;

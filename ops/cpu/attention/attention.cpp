@@ -2,8 +2,8 @@
 
 /// Quadratic attention, tile by tile: softmax (Vaswani et al. 2017, eq. 1) and the polynomial weights of Fastmax
 /// (Gerami et al. 2024, eqs. 7–12), which differ in how scores become weights. Only one tile of scores exists at a
-/// time, so memory beside the results is linear in the keys. It is compute-bound: by the matrix products of tiles,
-/// and one exponential for each score of softmax.
+/// time, so memory apart from the results is linear in the keys. It is compute-bound: by the matrix products of
+/// tiles, and one exponential for each score of softmax.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -14,7 +14,7 @@ void load_all(const AttentionContext<T>& context, const PreparedKeys<T>& prepare
   const AttentionInputs& in = context.in;
   if (in.mask.padding == nullptr && !in.maps()) return;
   const int64_t key_tiles = ceil_div(in.keys(), kKeys);
-  constexpr int64_t kCost = 8;  // of one element, in additions
+  constexpr int64_t kCost = 8;  // the cost of one element, in additions
   parallel_for(in.heads() * key_tiles, kGrain / (kCost * kKeys * std::max(in.width(), int64_t{1})) + 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t task = begin; task < end; ++task) {
@@ -39,7 +39,7 @@ void forward(const AttentionContext<T>& context, const HeadKeys<T>& keys, const 
   bool add = in.params.accumulate;
   if (add) sums.resume(denominators, query_tile.rows());
   int64_t from = query_tile.seen_by_any().begin;
-  do {  // once even without keys, to write the zeros
+  do {  // runs once even without keys, to write the zeros
     const ScoreTile<T> weights = query_tile.tile(from, in.keys(), workspace.tile(0));
     fetch_rows(keys.k(from), weights.keys, in.width());
     fetch_rows(keys.v(from), weights.keys, in.width());

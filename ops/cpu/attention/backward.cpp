@@ -5,9 +5,9 @@
 /// each tile takes five matrix products. With p_ij = f(s_ij) / g_i, G = ∂L/∂o and delta_i = G_i·o_i:
 ///   ∂v_j = Σ_i p_ij G_i,   ∂q_i = Σ_j ∂s_ij k_j,   ∂k_j = Σ_i ∂s_ij q_i,
 /// with ∂s_ij from G_i·v_j and delta_i (`score_gradients`).
-/// A task takes some keys of a head and all queries that see any of them, so that the gradients of keys and values
-/// are sums in a fixed order; those of queries are added over the tasks, in order too. It is compute-bound: by the
-/// products, then by the exponentials; its tiles stay in a core's own caches.
+/// A task takes some keys of a head and all queries that see any of them, so the gradients of keys and values are
+/// sums in a fixed order. Those of queries are added over the tasks, in order too. The pass is compute-bound: by the
+/// products, then by the exponentials. Its tiles stay in a core's own caches.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -28,8 +28,8 @@ struct KeySplit {
   }
 };
 
-/// Where the gradients of a head's keys (or values) are summed: in the result, or with padding in rows for the other
-/// keys alone, which `finish` copies or adds to their positions.
+/// Where the gradients of a head's keys (or values) are summed: in the result, or, if there is padding, in rows for
+/// the other keys alone, which `finish` copies or adds to their positions.
 template <class T>
 class KeyGradients {
  public:
@@ -43,7 +43,7 @@ class KeyGradients {
     return {compact_.data() + head * context_.in.keys() * width(), width()};
   }
 
-  /// Whether the rows hold gradients that others are added to.
+  /// Whether the rows already hold gradients, to which more are added.
   bool has_earlier() const { return context_.in.params.accumulate_keys && context_.in.mask.padding == nullptr; }
 
   void finish() const {
@@ -72,9 +72,9 @@ class KeyGradients {
   Scratch<T> compact_;
 };
 
-/// Where the gradients of queries are summed. Each tile of queries has one range of keys, that of its first visible
-/// key, whose task writes to the result. The tasks of the ranges after it write to `partial` rows, which are added in
-/// the end.
+/// Where the gradients of queries are summed. For each tile of queries, the task of the range with its first
+/// visible key writes to the result. The tasks of later ranges write to `partial` rows, which are added in the
+/// end.
 template <class T>
 class QueryGradients {
  public:
@@ -90,14 +90,14 @@ class QueryGradients {
     const PartialQueries& partial = partial_queries_[head * count_ + range];
     return query >= partial.first && query < partial.end;
   }
-  /// The rows for a tile of queries, from `first` on, by way of one range of keys.
+  /// The rows for the gradients of a tile of queries, from `first` on, that come from one range of keys.
   Rows<T> rows(int64_t head, int64_t range, int64_t first) const {
     if (!is_partial(head, range, first)) return rows_of<T>(result_, head).from(first);
     const PartialQueries& partial = partial_queries_[head * count_ + range];
     return {partial_.data() + (partial.row + first - partial.first) * width(), width()};
   }
 
-  /// Sets the result to 0, where tiles of queries may see no key.
+  /// Sets the result to 0; needed if tiles of queries may see no key.
   void clear() const {
     parallel_tasks(context_.in.heads(), [&](int64_t head) {
       const Rows<T> rows = rows_of<T>(result_, head);
@@ -189,7 +189,7 @@ class Backward {
   }
 
  private:
-  /// The gradients by way of one range of a head's keys.
+  /// Computes the gradients that come from one range of a head's keys.
   void backward_of_keys(const Workspace<T>& workspace, const PreparedKeys<T>& prepared, int64_t head,
                         int64_t range) const {
     const int64_t count = context_.padding.count(head);

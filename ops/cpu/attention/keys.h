@@ -28,7 +28,8 @@ struct AttentionInputs {
   /// queries; task(i) gives the head and the split of task i. Tasks go head by head, so that a thread finds a head's
   /// keys again in its cache. With enough sequences for all threads, the heads of one sequence go together instead,
   /// because rows of neighbouring heads share cache lines: with 128 sequences of 4 heads, 49 tokens and a width of
-  /// 24, that is 1.4 times as fast. So they do with ranges of keys, where those of all heads fit into the cache.
+  /// 24, that is 1.4 times as fast. Heads also go together with ranges of keys, because the keys of all heads then
+  /// fit into the cache.
   template <class F>
   void for_heads(int64_t splits, int64_t rows, F f) const {
     constexpr int64_t kSequences = 8;
@@ -118,9 +119,9 @@ struct HeadKeys {
   Rows<const T> v(int64_t j) const { return first_v.from(j - first); }
 };
 
-/// Keys and values without padding, mapped where asked for: in place if neither applies, otherwise copies. So a
-/// padded key is never read, not even a NaN that would be multiplied by 0. Backward maps keys again, which costs less
-/// than to store them.
+/// Keys and values without padding, and mapped if asked for. They are used in place if neither applies, and copied
+/// otherwise. So a padded key is never read, not even a NaN that would be multiplied by 0. Backward maps keys again,
+/// which costs less than to store them.
 template <class T>
 class PreparedKeys {
  public:
@@ -147,7 +148,7 @@ class PreparedKeys {
     return keys;
   }
 
-  /// A head's keys from `begin` on, prepared before in the rows from `row` on.
+  /// A head's keys from `begin` on, which `load` has prepared in the rows from `row` on.
   HeadKeys<T> at(int64_t head, int64_t begin, int64_t row) const {
     const auto rows = [&](const Scratch<T>& own, const View& in_place) {
       if (own.data() == nullptr) return rows_of<const T>(in_place, head).from(begin);

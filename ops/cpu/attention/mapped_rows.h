@@ -7,7 +7,7 @@
 #include <linnet/ops/cpu/device/row_sums.h>
 #include <linnet/ops/cpu/device/vector_math.h>
 
-/// Queries and keys as attention with polynomial weights takes them.
+/// The maps that attention with polynomial weights applies to queries and keys first.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -56,12 +56,12 @@ void elu_rows_backward(int64_t rows, Rows<T> gradients, Rows<const T> y, const T
 template <class T>
 struct MappedRows {
   RowMap map;
-  bool queries;  ///< queries, not keys
+  bool queries;  ///< true for queries, false for keys
   Rows<T> y;     ///< [rows, width]
   T* inverse;    ///< [rows]: 1 / std, or 1 / sum
   int64_t width;
 
-  /// Makes y of row(r) for r < rows.
+  /// Computes y from row(r) for r < rows.
   template <class Row>
   void make(int64_t rows, Row row) const {
     with_width<T>(width, [&](auto w) {

@@ -61,7 +61,7 @@ struct KeyRange {
   int64_t begin, end;
 };
 
-/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too.
+/// The first number of [0, count) for which `condition` holds, or `count`. It must hold for all later numbers too.
 template <class Condition>
 int64_t first_where(int64_t count, Condition condition) {
   int64_t begin = 0, end = count;
@@ -96,7 +96,7 @@ struct AttentionContext {
     const int64_t positions = in.params.causal ? query + 1 + in.keys() - in.queries() : in.keys();
     return {0, padding.count_before(head, std::clamp(positions, int64_t{0}, in.keys()))};
   }
-  /// A range with every key that the tile of queries from `first` on sees.
+  /// A range that includes every key that the tile of queries from `first` on sees.
   KeyRange seen_by_tile(int64_t head, int64_t first) const {
     const int64_t last = std::min(first + kQueries, in.queries()) - 1;
     return {visible(head, first).begin, visible(head, last).end};
@@ -186,7 +186,7 @@ class QueryTile {
 
   int64_t rows() const { return rows_; }
   KeyRange visible(int64_t r) const { return visible_[r]; }
-  /// A range with every key that any query sees.
+  /// A range that includes every key that a query of the tile sees.
   KeyRange seen_by_any() const { return {visible_[0].begin, visible_[rows_ - 1].end}; }
   Rows<const T> queries() const { return queries_; }
 
@@ -251,8 +251,8 @@ class QueryTile {
                             context_.tokens.keys(head_) + from, params.tokens.shared_denominator);
   }
 
-  /// out_i = Σ_j w_ij x_j over the keys that query i sees; `add` adds to out_i instead. Where x is not finite, a
-  /// query reads only the keys that it sees, so that a weight 0 times an infinity of a later key does not make NaN.
+  /// out_i = Σ_j w_ij x_j over the keys that query i sees; with `add`, the sum is added to out_i. If x is not finite,
+  /// a query reads only the keys that it sees: a weight of 0 times an infinity of a later key would be NaN.
   void sum_visible(const ScoreTile<T>& w, Rows<const T> x, int64_t from, Rows<T> out, bool add) const {
     const int64_t width = context_.in.width();
     const Matrix<T> weights{w.data, 1, w.width};
@@ -265,7 +265,7 @@ class QueryTile {
     }
   }
 
-  /// out_j = Σ_i w_ij x_i over the queries that see key j; `add` adds to out_j instead.
+  /// out_j = Σ_i w_ij x_i over the queries that see key j; with `add`, the sum is added to out_j.
   void sum_by_key(const ScoreTile<T>& w, Rows<const T> x, Rows<T> out, bool add) const {
     const int64_t step = w.first_seeing == nullptr ? w.keys : kQueryStep<T>;
     for (int64_t j = 0; j < w.keys; j += step) {
@@ -281,8 +281,8 @@ class QueryTile {
     if (context_.in.maps()) mapped_.differentiate(rows_, gradients);
   }
 
-  /// Draws the dropout factors of a tile's weights, 0 or 1 / (1 − rate). The stream is in the order of [query, key]:
-  /// for each range of keys between padding, query by query; then transposed.
+  /// Draws the dropout factors of a tile's weights, 0 or 1 / (1 − rate). The stream has the order [query, key]. For
+  /// each range of keys between padding they are drawn query by query, and then transposed.
   void draw(const ScoreTile<T>& s, int64_t from) const {
     if (!drops()) return;
     const AttentionInputs& in = context_.in;
@@ -315,7 +315,7 @@ class QueryTile {
  private:
   bool drops() const { return context_.in.params.dropout > 0; }
 
-  /// Sets the entries of query i and key i.
+  /// Sets the entry of each query i with key i to `value`.
   void set_self(const ScoreTile<T>& s, int64_t from, T value) const {
     const int64_t end = std::min(rows_, from + s.keys - first_);
     for (int64_t r = std::max(from - first_, int64_t{0}); r < end; ++r) s[first_ + r - from][r] = value;

@@ -2,7 +2,7 @@
 
 #include <linnet/ops/cpu/device/kernel.h>
 
-/// Scores of a few keys for each query, which are read where they are. A row of a key costs more to fetch than to
+/// Scores of a few keys for each query. The keys are read in place. A row of a key costs more to fetch than to
 /// multiply, so all heads of a key are taken together.
 
 namespace linnet::cpu::LINNET_ISA {
@@ -14,10 +14,10 @@ struct SampledScores {
   View q, k, index;
   T* out;
 
-  /// Samples from a key to the one that is fetched meanwhile. The hardware prefetcher cannot guess which keys come.
+  /// How many samples ahead a key is prefetched. The hardware prefetcher cannot guess which keys come.
   static constexpr int64_t kAhead = 6;
 
-  /// The scores of query `i` of sequence `b`, with the width of a head as a constant or a number.
+  /// The scores of query `i` of sequence `b`. The width of a head is a compile-time constant or a number.
   template <class Width>
   void row(int64_t b, int64_t i, Width width_) const {
     const T* query = data<T>(q) + b * q.strides[0] + i * q.strides[2];

@@ -15,7 +15,7 @@ namespace linnet::cpu::LINNET_ISA {
 /// Queries and keys of a tile. Its scores, 32 KiB of float32, stay in the L1 or L2 cache.
 constexpr int64_t kQueries = 64, kKeys = 128;
 
-/// Queries that are worked on together where they see different numbers of keys: the longest vector register.
+/// How many queries are processed together where they see different keys: the longest vector register.
 template <class T>
 constexpr int64_t kQueryStep = 64 / sizeof(T);
 
@@ -52,11 +52,11 @@ struct ScoreTile {
   int64_t first_of(int64_t j) const { return first_seeing == nullptr ? 0 : first_seeing[j]; }
   int64_t end_of(int64_t j) const { return end_seeing == nullptr ? width : end_seeing[j]; }
 
-  /// The end of the keys that any of the kQueryStep queries from `c` on sees.
+  /// The end of the keys that at least one of the kQueryStep queries from `c` on sees.
   int64_t seen(int64_t c) const {
     return std::lower_bound(first_seeing, first_seeing + keys, c + kQueryStep<T>) - first_seeing;
   }
-  /// The first key that any of them sees.
+  /// The first key that at least one of them sees.
   int64_t first_seen(int64_t c) const {
     return end_seeing == nullptr ? 0 : std::upper_bound(end_seeing, end_seeing + keys, c) - end_seeing;
   }
@@ -138,8 +138,8 @@ struct Totals {
 
   Totals() { std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest()); }
 
-  /// The totals of `queries` queries of softmax from their stored denominators m + log2 Σ 2^(s − m), for outputs that
-  /// are divided by them.
+  /// Starts from the stored denominators m + log2 Σ 2^(s − m) of `queries` queries of softmax, whose outputs are
+  /// already divided by them.
   void resume(const T* denominators, int64_t queries) {
     for (int64_t r = 0; r < queries; ++r) {
       if (denominators[r] < std::numeric_limits<T>::lowest()) continue;  // −∞: no key so far
@@ -207,7 +207,7 @@ void weigh_dropped(const ScoreTile<T>& s, Totals<T>& sums, const AttentionKind& 
   for (int64_t c = 0; c < s.width; ++c) sums.total[c] += total[c];
 }
 
-/// Two numbers of each query for backward.
+/// Two numbers of each query that backward needs.
 template <class T>
 struct QueryFactors {
   T delta[kQueries] = {};   ///< d_o·o

@@ -26,7 +26,7 @@ void standardise(int64_t rows, Row row, Rows<T> y, T* inverse_std, Width width) 
                           const V centred = load<V>(x[r] + d) - mean[r];
                           return centred * centred;
                         });
-    // Rounding leaves some of a large mean in the row: `rest` is the mean of what is left.
+    // After a large mean is subtracted, rounding leaves a part of it in the row: `rest`.
     Eight<T> rest{};
     const auto is_large = has_large_mean(mean, variance);
     bool any_large = false;

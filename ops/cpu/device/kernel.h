@@ -25,7 +25,7 @@ namespace linnet::cpu::LINNET_ISA {
 /// Elements of one task when each costs about as much as an addition. Less work than this is not worth another
 /// thread.
 constexpr int64_t kGrain = 32768;
-/// Elements of one task when the work is above kGrain: finer tasks spread evenly. With 3 tasks, one of 2 threads
+/// Elements of one task when the work is above kGrain: finer tasks spread more evenly. With 3 tasks, one of 2 threads
 /// would do 2 of them.
 constexpr int64_t kFineGrain = kGrain / 4;
 
@@ -191,8 +191,8 @@ void for_each_row(const std::array<View, N>& views, const Row& row) {
 }
 
 /// Prefetches `count` elements from x on, a cache line at a time.
-/// Always inlined, and so must be a function that only calls it: g++ takes a function that only prefetches for one
-/// without effect, and drops calls of it.
+/// Always inlined, and so must be a function that only calls it: g++ thinks that a function that only prefetches has
+/// no effect, and drops calls of it.
 template <class T>
 [[gnu::always_inline]] inline void fetch(const T* x, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(T);

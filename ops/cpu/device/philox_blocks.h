@@ -22,8 +22,8 @@ namespace philox_lanes {
 constexpr int kLanes = static_cast<int>(product::kVectorBytes / sizeof(uint64_t));
 using Lanes = product::VectorOf<uint64_t, kLanes>;
 
-/// The products of the lower halves of lanes, so upper halves of the operands may hold anything. Written with the
-/// intrinsic: compilers use three instructions for a full product instead of this one.
+/// The products of the lower halves of lanes; the upper halves of the operands may hold anything. Uses the intrinsic,
+/// because compilers make three instructions of a full product instead of this one.
 static inline Lanes multiply_low(Lanes a, uint64_t factor) {
   const Lanes b = Lanes{} + factor;
 #if defined(__AVX512F__)

@@ -5,8 +5,8 @@
 #include <linnet/ops/cpu/device/tile_product.h>
 #include <linnet/ops/cpu/device/transpose.h>
 
-/// Sums along rows, eight rows at a time: one transposition of eight vectors of partial sums ends all eight. A single
-/// row would end in a sum across the lanes of a register, each addition waiting for the last.
+/// Sums along rows, eight rows at a time: one transposition of eight vectors of partial sums completes all eight. A
+/// single row would need a sum across the lanes of a register, where each addition waits for the one before.
 
 namespace linnet::cpu::LINNET_ISA::row_sums {
 
@@ -66,7 +66,7 @@ Eight<T> sum_rows(Width width, F f) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-/// A vector among T in memory. As an argument of a template it has lost its alignment in clang.
+/// A vector in memory, with the alignment of T. As an argument of a template it would lose that alignment in clang.
 template <class V, class T>
 struct InMemory {
   using Type [[gnu::aligned(alignof(T)), gnu::may_alias]] = V;

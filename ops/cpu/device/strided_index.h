@@ -77,7 +77,7 @@ StridedIndex<N> index_other_dims(const std::array<View, N>& views, int dim, int 
 }
 
 /// Calls `line(at)` for every line of the views along `dim`, on several threads: at[v] is the offset of its
-/// first element in view v. The views agree in all sizes but that of `dim`; a line costs about `cost`
+/// first element in view v. The views agree in all sizes except that of `dim`; a line costs about `cost`
 /// additions.
 template <int N, class Line>
 void for_each_line(const std::array<View, N>& views, int dim, int64_t cost, Line&& line) {

@@ -13,8 +13,8 @@
 /// A tile of the result, some rows by some vectors, stays in registers while the sum runs. Each iteration loads one
 /// vector of b for each column and one element of a for each row: with 8 rows and 2 columns, 10 loads for 16 vector
 /// multiplications, so that the multiplier is the bottleneck. A tile has as many sums as registers allow, because the
-/// additions to one sum depend on each other: with AVX2, 6 rows are up to a seventh faster than 4, whose 8 sums are
-/// no more than the multiplier keeps in flight.
+/// additions to one sum depend on each other: with AVX2, tiles of 6 rows are up to a seventh faster than tiles of 4,
+/// whose 8 sums only just keep the multiplier busy.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -29,8 +29,8 @@ struct Matrix {
 
 namespace product {
 
-/// kRows: the rows of a tile of packed products, three vectors each. kSums: the vectors of a tile here, kVectors to a
-/// row.
+/// kRows: the rows of a tile of packed products, three vectors each. kSums: the vectors of a tile in this file,
+/// kVectors in a row.
 #if defined(__AVX512F__)
 constexpr int64_t kVectorBytes = 64;
 constexpr int kRows = 8, kSums = 16;
@@ -74,8 +74,8 @@ struct TileOperands {
   }
 };
 
-/// [0, total) split into ranges of at most `most`, of sizes that differ by at most one: a tile of few rows would have
-/// too few independent sums.
+/// [0, total) split into ranges of at most `most`. Their sizes differ by at most one, because a tile of few rows
+/// would have too few independent sums.
 struct EvenSplit {
   int64_t count, least, longer;  // the first `longer` ranges have least + 1
 
@@ -86,7 +86,7 @@ struct EvenSplit {
   int64_t size(int64_t i) const { return least + (i < longer ? 1 : 0); }
 };
 
-/// A policy of what a tile prefetches every kInterval iterations of its sum: nothing.
+/// A policy says what a tile prefetches every kInterval iterations of its sum. This one prefetches nothing.
 struct NoPrefetch {
   static constexpr int64_t kInterval = std::numeric_limits<int64_t>::max();
   void fetch() {}

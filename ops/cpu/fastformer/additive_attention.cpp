@@ -93,7 +93,7 @@ class WholeSequences {
     });
   }
 
-  /// sums [B, C] = over each sequence's chunks, the sums [C] that `f(chunk, sum)` makes.
+  /// sums [B, C]: for each sequence, the sum over its chunks of the [C] numbers that `f(chunk, sum)` makes.
   template <class F>
   void sum_chunks(T* sums, F&& f) const {
     Scratch<T> partial(batch_ * chunks_ * channels_);
@@ -280,7 +280,7 @@ class WholeSequences {
   /// Backward through one pool, with value_weight_i = weight_i after dropout:
   ///   ∂s_i = value_weight_i (r·x_i + offset) − weight_i r·mean
   ///   ∂x_i = value_weight_i r + ∂s_i w,   sum += ∂s_i x_i
-  /// Where x is v too, `du` adds the gradient by way of u_i = k ∘ v_i to ∂x_i.
+  /// If x is v too, `du` gives the gradient through u_i = k ∘ v_i, which is added to ∂x_i.
   void pool_backward(int stage, const View& projection, const View& projection_gradient, const View* du, const T* w,
                      const Cotangent& cotangent, const HeadChunk& chunk, T* sum) const {
     const TileWeights<T> weights(heads_);

@@ -9,7 +9,8 @@
 /// so far,
 ///   m' = max(m, s_i),  z ← e^(m − m') z + e^(s_i − m'),  a ← e^(m − m') a + e^(s_i − m') x_i,  out = a / z.
 /// [Fastformer eq.3] [Fastformer eq.4] of queries, [Fastformer eq.5] [Fastformer eq.6] of keys.
-/// Causal pooling gives a result after each token, the other after the last: that is all they differ in.
+/// Causal pooling writes a result after each token, plain pooling only after the last one. They do not differ
+/// otherwise.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
@@ -72,7 +73,7 @@ void pool_head(const Head& head, const View& out, const View& maximum, const Vie
 /// In reverse, with L_i standing for the pair (m, z) after token i and G for the cotangent of out:
 ///   f = e^(L_i − L_{i+1}) ≤ 1,  r ← f r + G_i,  t ← f t + G_i·out_i,
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t).
-/// Before the first token that counts, where L is −∞, r and t are not used any more.
+/// Before the first token that counts, where L is −∞, r and t are no longer used.
 template <class T>
 void pool_head_backward(const Head& head, const View& dscores, const View& dx, const View& dout, const View& out,
                         const View& maximum, const View& total, const View& scores, const View& x, bool causal) {

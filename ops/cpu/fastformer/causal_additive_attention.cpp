@@ -4,21 +4,21 @@
 /// global vectors of its own. A tile computes them from the pools before it. Forward saves these pools, and backward
 /// computes the rest again.
 ///
-/// A task takes some heads of one sequence from its first token to its last. Where that makes too few tasks,
-/// sequences are split into chunks too, which are read more often: each chunk is first pooled alone, and the pools
-/// before each chunk are merged from these. The split depends on sizes alone.
+/// A task takes some heads of one sequence from its first token to its last. If that makes too few tasks, sequences
+/// are split into chunks too, and read more often: first each chunk is pooled alone, then these pools are merged into
+/// the pools before each chunk. The split depends on sizes alone.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 using namespace additive;
 
-/// The least channels of a task, so that it reads whole cache lines.
+/// The least number of channels of a task, so that it reads whole cache lines.
 constexpr int64_t kGroupChannels = 64;
-/// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it must
-/// give work to more threads.
+/// With fewer tasks than this, sequences are split into chunks. That takes three passes instead of one, so it pays
+/// only if it gives work to more threads.
 constexpr int64_t kTasks = 4;
-/// The least tiles of a chunk.
+/// The least number of tiles of a chunk.
 constexpr int64_t kChunkTiles = 8;
 
 template <class T, class Width>
@@ -161,7 +161,7 @@ class CausalAttention {
     }
   }
 
-  /// Fills `carries`. `run_backward(chunk, own, other)` writes to `own` what a chunk hands on when it receives
+  /// Fills `carries`. `run_backward(chunk, own, other)` writes to `own` what a chunk passes on when it receives
   /// nothing.
   template <class Backward>
   void carry_chunks(const ChunkCarries& carries, Backward&& run_backward) const {

@@ -13,8 +13,8 @@ enum class Reach {
   all,    ///< to all gradients
 };
 
-/// The cotangents that a chunk hands to the tokens before it, by way of mean_i = rescale_i mean_{i−1} + weight_i x_i.
-/// With G_i = ∂L/∂mean_i:  r_{i−1} = G_{i−1} + rescale_i r_i,  t_{i−1} = G_{i−1}·mean_{i−1} + rescale_i t_i.
+/// The cotangents that a chunk passes to the tokens before it, through mean_i = rescale_i mean_{i−1} + weight_i x_i.
+/// With G_i = ∂L/∂mean_i: r_{i−1} = G_{i−1} + rescale_i r_i, t_{i−1} = G_{i−1}·mean_{i−1} + rescale_i t_i.
 template <class T>
 struct CarriedCotangents {
   T *r, *t, *rescale;  ///< [heads, D], [heads], [heads]; `rescale` is the product of the chunk's rescale_i
@@ -39,7 +39,8 @@ struct CarriedCotangents {
     std::copy_n(t, heads, other.t);
     std::copy_n(rescale, heads, other.rescale);
   }
-  /// Becomes what a chunk hands on when it receives `in` from the tokens after it; `own` is what it hands on alone.
+  /// Becomes what a chunk passes on when it receives `in` from the tokens after it; `own` is what it passes on when
+  /// it receives nothing.
   void set_through(const CarriedCotangents& own, const CarriedCotangents& in, int64_t heads, int64_t width) const {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t d = h * width; d < (h + 1) * width; ++d) r[d] = own.r[d] + own.rescale[h] * in.r[d];
@@ -318,7 +319,7 @@ class CausalTile {
     }
   }
 
-  /// Backward of q = Σ α_i q_i: dq and dw_q. Where v is q, dq has the gradient by way of u_i already.
+  /// Backward of q = Σ α_i q_i: dq and dw_q. If v is q, dq already has the gradient through u_i.
   ///                                               the gradient of [Fastformer eq.3] [Fastformer eq.4]
   void query_backward(const ChunkRows<T>& dquery, bool accumulate, const CarriedCotangents<T>& query, int64_t i,
                       T* dw_q) const {

@@ -18,7 +18,7 @@ namespace linnet::cpu::LINNET_ISA {
 
 namespace recurrence {
 
-/// Vectors and rows of a tile. A tile has one more row where the rows are the D entries of a token and a 1.
+/// Vectors and rows of a tile. If the rows are the D entries of a token and a 1, a tile has one more row.
 constexpr int kVectors = product::kRows == 8 ? 1 : 2;
 constexpr int kTileRows = 2 * product::kRows / kVectors;
 /// Bytes of a and q for the tokens of one split: they stay in the L1 cache beside the other data of a tile.

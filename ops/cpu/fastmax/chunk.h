@@ -29,13 +29,13 @@ struct Terms {
 };
 
 /// Attention between one side's tokens, `own`, and the other side's, `others`. A tile of scores is [others, own], so
-/// that for queries and keys alike sums over the others run down its columns. A tile on the diagonal is worked on in
-/// ranges of rows, which leave out most pairs that do not see each other; the rest of those pairs is set to 0.
+/// that sums over the others run down its columns, for queries and for keys. A tile on the diagonal is computed in
+/// ranges of rows. These leave out most pairs that do not see each other, and the others are set to 0.
 template <class T>
 class IntraChunk {
  public:
-  /// `dropped`: weights are products of dropped features. The chunk is then one tile, and `weights` [others, own] its
-  /// weights, or null where they are not needed.
+  /// If `dropped`, weights are products of dropped features. The chunk is then one tile, and `weights` [others, own]
+  /// are its weights, or null if they are not needed.
   IntraChunk(const FastmaxParams& f, bool queries, const Terms<T>& own, const Terms<T>& others, bool dropped,
              const T* weights)
       : f_(f),
@@ -57,7 +57,7 @@ class IntraChunk {
     for_each_pair([&](const TilePair& pair) {
       multiply_scores(pair);
       weigh(pair, denominators + pair.own);
-      // A weight 0 times an infinite value would be NaN: then each query reads only the values that it sees.
+      // A weight of 0 times an infinite value would be NaN, so then each query reads only the values that it sees.
       const Rows<const T> y = others_.y.from(pair.other);
       for_each_row_range(pair.diagonal() && !all_finite(y, kTile, width_) ? 1 : kRangeRows,
                          [&](int64_t first, int64_t count) {
@@ -142,7 +142,7 @@ class IntraChunk {
     multiply(pair, {others_.y[pair.other], others_.y.stride, 1}, own_.y_columns, out);
   }
 
-  /// out [others, own] = others [others, D] · factors [D, size], where seen.
+  /// out [others, own] = others [others, D] · factors [D, size], for pairs that see each other.
   void multiply(const TilePair& pair, Matrix<T> others, const T* factors, T* out) const {
     for_each_row_range(kRangeRows, [&](int64_t first, int64_t count) {
       const Range columns = columns_for(pair, first, count);

@@ -7,16 +7,17 @@
 /// The paper's x⁽¹⁾, x⁽²⁾, x⁽³⁾ are the rows of S without its last column, and y⁽¹⁾, y⁽²⁾, y⁽³⁾ are that column.
 /// With G = ∂L/∂o and u_i = [G_i, −G_i·o_i] / g_i, backward is the same sum with queries and keys exchanged:
 ///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = (w∘S) u_i,   ∂φ(k_n) = (w∘R) ṽ_n,   ∂v_n = (w∘R)ᵀ φ(k_n) without its last entry
-/// When causal, S sums over n ≤ i and R over i ≥ n. Chunks before (or, for R, after) a token's own enter by their
-/// states; its own chunk enters by the quadratic form, or for first order by a recurrence. The last columns of S and
-/// R belong to the denominators and are kept apart as z: BLAS is slow at D + 1 columns, and dropout may spare them.
+/// When causal, S sums over n ≤ i and R over i ≥ n. A token gets the chunks before its own (for R, after it) through
+/// their states, and its own chunk through the quadratic form, or a recurrence for first order. The last columns of S
+/// and R belong to the denominators and are kept apart as z: BLAS is slow at D + 1 columns, and dropout may not apply
+/// to them.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// Bytes of the states in memory at a time. Does not affect results.
 constexpr int64_t kStateBytes = int64_t{4} << 20;
-/// The least number of tasks, where there are enough tokens, and of tokens in a chunk that is cut for that.
+/// The least number of tasks, if there are enough tokens, and the least tokens of a chunk that is cut to get them.
 constexpr int64_t kTasks = 32, kMinChunk = 256;
 /// The most tokens that are added to a state one by one: each addition rounds, in the worst case in one direction.
 constexpr int64_t kMaxCausalChunk = 512;

@@ -20,8 +20,8 @@ void feature_product(int64_t rows, int64_t width, int64_t depth, Matrix<T> a, Ro
 #endif
 }
 
-/// One chunk of Fastmax by way of packed features, of first or second order, with any dropout. Each matrix product
-/// takes a range of features of a tile of tokens.
+/// One chunk of Fastmax, computed with packed features, of first or second order, with any dropout. Each matrix
+/// product takes a range of features of a tile of tokens.
 template <class T>
 class FeatureChunks {
  public:

@@ -17,7 +17,7 @@ struct FeatureRange {
 
 class Features {
  public:
-  /// `columns`: the most columns of the matrices that features are multiplied with.
+  /// `columns`: the largest number of columns of the matrices that features are multiplied with.
   Features(int64_t width, bool second_order, int64_t columns)
       : width_(width),
         rows_(second_order ? width + 1 : 1),

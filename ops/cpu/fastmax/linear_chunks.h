@@ -54,7 +54,8 @@ class LinearChunks {
     weights_[width_] = static_cast<T>(in.params.a0);
   }
 
-  /// Whether it applies: order 1 with nothing dropped. Quadratic dropout has nothing to drop there.
+  /// Whether this class computes the call: order 1 without dropout, or with quadratic dropout, which drops nothing
+  /// there.
   static bool computes(const FastmaxInputs& in) { return in.params.a2 == 0 && !in.drops_first_order(); }
 
   /// The weight of each row of a state.
@@ -155,7 +156,7 @@ class LinearChunks {
     }
     for (int64_t n = 0; n < size; ++n) {
       const bool has = terms.from.has(terms.first + n);
-      if (!has && terms.map == RowMap::elu_plus_one) terms.mapped().clear(n);  // the others make 0 of 0
+      if (!has && terms.map == RowMap::elu_plus_one) terms.mapped().clear(n);  // the other maps turn 0 into 0
       terms.x[n][width_] = has ? T{1} : T{0};
     }
     if (!side.queries) {

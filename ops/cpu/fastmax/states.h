@@ -5,10 +5,10 @@
 #include <linnet/ops/cpu/fastmax/features.h>
 
 /// The sums over tokens S = Σ_n φ(x_n) ỹ_nᵀ, chunk by chunk. The tokens of each head are split into chunks, by sizes
-/// alone; chunks are summed in parallel, their sums added in order, and the results used in parallel. When causal, a
-/// chunk gets the sum of the chunks before it (in reverse: after it), and only a group of chunks is in memory at a
-/// time: memory does not grow with the tokens, and each chunk is summed once in a scan. Where whole heads divide
-/// evenly among the threads, each thread goes through its heads chunk by chunk, with the same sums.
+/// alone. Chunks are summed in parallel, their sums are added in order, and the results are used in parallel. When
+/// causal, a chunk gets the sum of the chunks before it (in reverse: after it). Only a group of chunks is in memory
+/// at a time, so memory does not grow with the tokens, and a scan sums each chunk once. If whole heads divide evenly
+/// among the threads, each thread goes through its heads chunk by chunk, with the same sums.
 
 namespace linnet::cpu::LINNET_ISA {
 
@@ -26,7 +26,7 @@ void clear(const Features& features, State<T> state) {
 }
 
 /// Destinations for the sums over a chunk's own tokens: of the side that is differentiated, and of the other side.
-/// Null where not wanted.
+/// Null if not wanted.
 template <class T>
 struct ChunkStates {
   const State<T>* own = nullptr;
@@ -41,10 +41,10 @@ struct Chunk {
 struct ChunkPlan {
   int64_t heads;
   int64_t first;        ///< the lowest position
-  int64_t keys_end;     ///< behind the last position of a key
-  int64_t queries_end;  ///< behind the last position of a query
+  int64_t keys_end;     ///< one after the last position of a key
+  int64_t queries_end;  ///< one after the last position of a query
   int64_t chunk;        ///< positions per chunk, a multiple of kTile
-  int64_t max_states;   ///< states in memory at a time, beside the carried ones
+  int64_t max_states;   ///< states in memory at a time, in addition to the carried ones
   bool causal;
 
   int64_t chunks_until(int64_t end) const { return ceil_div(end - first, chunk); }
@@ -151,8 +151,9 @@ class InterChunkScan {
 
  private:
   /// Whether whole heads divide among the threads so that each has about the same work. This choice may depend on the
-  /// number of threads because both orders give the same bits: each number of a state is the sum of the chunks' sums,
-  /// added in order, times its weight, rounded after each step. `advance` and `exclusive_step` must stay that way.
+  /// number of threads, because both ways give bit-identical results: each number of a state is the sum of the
+  /// chunks' sums, added in order, times its weight, rounded after each step. `advance` and `exclusive_step` must
+  /// stay that way.
   static bool shares_evenly(int64_t heads) {
     const int64_t threads = num_threads(), most = ceil_div(heads, threads);
     return most * threads * 7 <= heads * 8;

@@ -67,8 +67,8 @@ class FeatureTile {
     });
   }
 
-  /// Adds to dx, laid out like x̃, the gradients by way of φ. The cotangent of φ is dphi + z·t; that of a feature
-  /// x̃_a·x̃_b, c, adds c·x̃_b to ∂x̃_a and c·x̃_a to ∂x̃_b, and 2c·x̃_a for a square.
+  /// Adds the gradients through φ to dx, laid out like x̃. The cotangent of φ is dphi + z·t. The cotangent c of a
+  /// feature x̃_a·x̃_b adds c·x̃_b to ∂x̃_a and c·x̃_a to ∂x̃_b, or 2c·x̃_a for a square.
   void add_gradients(const T* dphi, const T* z, const T* t, T* dx) {
     for_each([&]<bool kDrops>(int64_t i, const T* a, const T* b, const T* factors) {
       const T* w = dphi + i * kTile;

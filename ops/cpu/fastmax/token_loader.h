@@ -32,8 +32,8 @@ struct FastmaxInputs {
   /// queries and keys are multiplied with each other.
   int64_t columns() const { return params.causal && drops_features() ? std::max(width(), kTile) : width(); }
 
-  /// Tokens of a chunk that are loaded together. Enough of them that a scan's work on states costs little beside
-  /// their use; when causal, few enough that the quadratic form costs little too. With dropped features that form
+  /// How many tokens of a chunk are loaded together: so many that a scan's work on states costs little compared with
+  /// their use, and when causal so few that the quadratic form costs little too. With dropped features that form
   /// costs M multiplications a pair.
   int64_t subchunk() const {
     if (params.causal && (drops_features() || params.a2 == 0)) return kTile;
@@ -41,7 +41,7 @@ struct FastmaxInputs {
   }
 };
 
-/// The inputs of backward beside the tensors of forward: ∂L/∂o, o and the denominators g.
+/// The inputs of backward in addition to the tensors of forward: ∂L/∂o, o and the denominators g.
 struct Cotangents {
   View d_o, o, g;
 };

@@ -27,18 +27,18 @@ struct Sequence {
   bool has(int64_t i) const {
     return i >= begin && i < count && (padding_mask == nullptr || padding_mask[i * mask_stride]);
   }
-  /// Whether all `size` tokens from `first` on are there.
+  /// Whether all `size` tokens from `first` on exist.
   bool has_all(int64_t first, int64_t size) const {
     return padding_mask == nullptr && first >= begin && first + size <= count;
   }
 
-  /// Where to write the results of `size` tokens from `first` on, before `store`: `to` itself if all tokens are
-  /// there, otherwise `scratch` [size, width].
+  /// Where to write the results of `size` tokens from `first` on, before `store`: `to` itself if all tokens exist,
+  /// otherwise `scratch` [size, width].
   Rows<T> results(int64_t first, int64_t size, int64_t width, Rows<T> to, T* scratch) const {
     return has_all(first, size) ? to.from(first) : Rows<T>{scratch, width};
   }
 
-  /// Copies the tokens' results to the rows `to`, 0 for padding, unless `results` put them there.
+  /// Copies the tokens' results to the rows `to`, 0 for padding, unless `results` returned these rows.
   void store(int64_t first, int64_t size, int64_t width, Rows<const T> results, Rows<T> to) const {
     if (has_all(first, size)) return;
     for (int64_t n = 0; n < size; ++n) {
@@ -53,7 +53,7 @@ struct Sequence {
   }
 };
 
-/// `size` tokens from `first` on: in place if all are there, otherwise a copy in `scratch` [size, width].
+/// `size` tokens from `first` on: in place if all exist, otherwise a copy in `scratch` [size, width].
 template <class T>
 Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, int64_t width, T* scratch) {
   if (from.has_all(first, size)) return from.rows.from(first);
@@ -69,7 +69,7 @@ Rows<const T> tokens_of(const Sequence<T>& from, int64_t first, int64_t size, in
 }
 
 /// The vectors x̃ = [1; x] of some tokens, transposed: [1 + D, tokens]. Row 0 is 1 where there is a token and 0
-/// elsewhere, row 1 + d is entry d of each token. x is what FastmaxParams::map makes of q or k, as MappedRows does.
+/// elsewhere, row 1 + d is entry d of each token. x is q or k after FastmaxParams::map, as in MappedRows.
 template <class T>
 class AugmentedTokens {
  public:
@@ -140,7 +140,7 @@ class AugmentedTokens {
     }
   }
 
-  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without gain. Where single features are
+  /// The gradient of [FAST eq.5] [FAST eq.6], in place, as of a layer norm without a weight. If single features are
   /// dropped, mean(∂x̂) is not 0 as in `standardise_backward`.
   ///   ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std
   void through_standardisation(T* dx) const {

@@ -4,14 +4,14 @@
 #include <linnet/ops/cpu/device/kernel.h>
 #include <linnet/ops/cpu/device/scratch.h>
 
-/// Batch norm and group norm. Memory bounds them. Sums are in double, and those of the variance are of differences
-/// from a value of the group, so that one pass gives it and a large mean costs no digits.
+/// Batch norm and group norm. Memory-bound. Sums are in double. The variance comes from sums of differences from one
+/// value of the group, so that one pass is enough and a large mean costs no digits.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// For each channel the numbers of slope · (x − mean) + offset + factor · dy. The centre is the mean rounded to a T;
-/// the offset takes over what that leaves of it.
+/// the offset makes up for the rounding.
 template <class T>
 struct ChannelMaps {
   const Scratch<T> numbers;
@@ -31,8 +31,8 @@ struct ChannelMaps {
   }
 };
 
-/// Adds `term_a(at + i, centres[i])` to a[i], and that of b to b[i], for n neighbouring channels. The terms are
-/// parameters here and in sum_pixels because gcc does not vectorise a loop that reads them through a reference.
+/// Adds `term_a(at + i, centres[i])` to a[i], and the same of term_b to b[i], for n neighbouring channels. The terms
+/// are parameters here and in sum_pixels because gcc does not vectorise a loop that reads them through a reference.
 template <class A, class B>
 void sum_channels(int64_t n, int64_t at, const double* centres, double* a, double* b, A term_a, B term_b) {
 #pragma omp simd
@@ -42,7 +42,7 @@ void sum_channels(int64_t n, int64_t at, const double* centres, double* a, doubl
   }
 }
 
-/// Adds `term_a(at + i, centre)` to a, and that of b to b, for n pixels of a channel.
+/// Adds `term_a(at + i, centre)` to a, and the same of term_b to b, for n pixels of a channel.
 template <class A, class B>
 void sum_pixels(int64_t n, int64_t at, double centre, double& a, double& b, A term_a, B term_b) {
   double sum_a = 0, sum_b = 0;
@@ -96,7 +96,7 @@ struct ChannelLoops {
   }
 
   /// For each channel r with centre c, the sums over its elements i of `term_a(i, c)` and `term_b(i, c)`: a[r] and
-  /// b[r]. Both have room for `splits` sums of each channel.
+  /// b[r]. Both hold `splits` sums of each channel.
   template <class A, class B>
   void sum(const double* centres, double* a, double* b, A term_a, B term_b) const {
     std::fill_n(a, splits * channels, 0.0);
@@ -138,7 +138,7 @@ void group_moments(View mean, View variance, View x_view) {
   const Scratch<double> sums(loops.splits * loops.channels), squares(loops.splits * loops.channels);
   dispatch_floating(x_view.dtype, [&]<class T>(T) {
     const T* x = data<T>(x_view);
-    const Scratch<double> centres(loops.channels);  // the first value of each one's group
+    const Scratch<double> centres(loops.channels);  // the first value of each channel's group
     for (int64_t r = 0; r < loops.channels; ++r) {
       centres[r] = static_cast<double>(x[(r - r % loops.of_group) * loops.pixels]);
     }

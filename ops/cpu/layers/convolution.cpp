@@ -4,17 +4,18 @@
 #include <linnet/ops/cpu/device/scratch.h>
 #include <linnet/ops/cpu/matmul/serial_gemm.h>
 
-/// Convolutions as matrix products. What the taps of an output pixel see is a column of `patches`,
+/// Convolutions as matrix products. The elements that the taps of an output pixel see are a column of `patches`,
 /// [C/groups · R · S, pixels], so that y = weight · patches, d patches = weightᵀ · dy and d weight = dy · patchesᵀ.
 /// Patches exist for a tile of output pixels at a time, which stays in a core's cache. The pixels of all images are
-/// numbered through, so that a tile may cover several small images. Work is divided by size alone.
+/// numbered consecutively, so that a tile may cover several small images. Work is divided by size alone.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// Elements of a tile of patches: half of a cache of 1 MiB, as floats.
 constexpr int64_t kTileElements = int64_t{1} << 17;
-/// Enough tasks that one slow core does not delay four; the most splits of the weight's gradient, and their elements.
+/// Enough tasks that one slow core does not delay four; the largest number of splits of the weight's gradient, and of
+/// their elements.
 constexpr int64_t kConvolutionTasks = 8, kConvolutionSplits = 16, kSplitElements = int64_t{1} << 22;
 
 /// Pixels [begin, end) of one image's output, whose first one is at `column` of the tile.
@@ -65,8 +66,8 @@ void for_each_image(const Convolution& s, int64_t begin, int64_t end, F f) {
   }
 }
 
-/// The input that one tap sees along `count` output pixels: of a row, or of many where the tap has one shift for all.
-/// Pixels [first, last) see the input, from `input` on in steps of the stride, if their column is in [low, high). The
+/// The input that one tap sees along `count` output pixels: those of a row, or of many if the tap has one shift for
+/// all. Pixels [first, last) with a column in [low, high) see the input, from `input` on in steps of the stride. The
 /// others see padding.
 struct Run {
   int64_t row, column, count, first, last, input, low, high;
@@ -142,7 +143,7 @@ void unfold(const Convolution& s, int64_t channels, const Pixels& pixels, const 
   });
 }
 
-/// Adds `patches` to where `unfold` reads them. Clears those that are padding.
+/// Adds `patches` to the places from which `unfold` reads them. Clears those that are padding.
 template <class T>
 void fold(const Convolution& s, int64_t channels, const Pixels& pixels, Rows<T> patches, T* x) {
   const int64_t stride = s.params.stride[1];
@@ -175,7 +176,8 @@ Matrix<T> output_matrix(const Convolution& s, int64_t group, int64_t begin, int6
   return {copy, count, 1};
 }
 
-/// [0, total) in pieces of at least `least`, where possible so many that there are enough tasks, `tasks` for each.
+/// Splits [0, total) into pieces of at least `least`. With `tasks` tasks for each, they make kConvolutionTasks tasks
+/// if `total` allows it.
 product::EvenSplit split_channels(int64_t total, int64_t least, int64_t tasks) {
   const int64_t pieces =
       std::clamp<int64_t>(ceil_div(kConvolutionTasks, tasks), 1, std::max<int64_t>(total / least, 1));

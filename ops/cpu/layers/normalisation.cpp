@@ -11,7 +11,7 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// The most splits of the rows that have sums of their own.
+/// The largest number of splits of the rows. Each has sums of its own.
 constexpr int64_t kMaxSplits = 32;
 
 /// Rows of a task; at least 1, also for an empty tensor.
@@ -57,7 +57,7 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
         return block_sum<T>(width, [x, centre](int64_t c) { return (x[c] - centre) * (x[c] - centre); }) / n;
       };
       double variance = variance_about(mu);
-      // Where the deviation is small it magnifies the rounding of a large mean: add the mean of the rest.
+      // A small deviation magnifies the rounding error of a large mean, so the mean of the rest is added.
       if (has_large_mean(static_cast<double>(mu), variance)) {
         mu += static_cast<T>(block_sum<T>(width, [x, mu](int64_t c) { return x[c] - mu; }) / n);
         variance = variance_about(mu);

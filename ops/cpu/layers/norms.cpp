@@ -6,7 +6,7 @@
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// Each norm has the bits of the root of `sum_squares`: it sums the same ranges in the same order.
+/// Each norm is bit-identical to the root of `sum_squares`, because it sums the same ranges in the same order.
 void norms(View out, Views x) {
   const auto numel_of = [&](int64_t i) { return numel(x.data[i]); };
   int64_t ranges = 0;

@@ -28,8 +28,8 @@ struct PooledPlane {
   bool has_row(int64_t r) const { return r >= 0 && r < height; }
 };
 
-/// The largest so far of each window of a row and its tap, with the numbers that one tap sees: x[0], x[stride], … for
-/// the windows from `first` on. A constant stride is vectorised.
+/// Updates the largest number so far of each window of a row, and its tap, by the numbers that one tap sees: x[0],
+/// x[stride], … for the windows from `first` on. The loop is vectorised if the stride is a constant.
 template <class T, class Stride>
 void take_larger(TapOf<T> tap, int64_t first, int64_t last, const T* x, Stride stride, T* y, TapOf<T>* best) {
 #pragma omp simd
@@ -41,8 +41,8 @@ void take_larger(TapOf<T> tap, int64_t first, int64_t last, const T* x, Stride s
   }
 }
 
-/// The row of windows `i` of a plane x: the largest numbers to y, their places to `places`. `best` holds the largest
-/// one's tap for each window, and `seen` the place that each tap of window 0 sees.
+/// Row `i` of the windows of a plane x: writes the largest numbers to y and their places to `places`. `best` holds
+/// the tap of the largest number of each window, and `seen` the place that each tap of window 0 sees.
 template <class T>
 void pool_row(const PooledPlane& s, int64_t i, const T* x, T* y, int64_t* places, TapOf<T>* best, int64_t* seen) {
   std::fill_n(y, s.windows, -std::numeric_limits<T>::infinity());
@@ -65,7 +65,7 @@ void pool_row(const PooledPlane& s, int64_t i, const T* x, T* y, int64_t* places
   }
   for (int64_t j = 0; j < s.windows; ++j) {
     TapOf<T> tap = best[j];
-    if (tap < 0) {  // all are −∞: the first that is no padding
+    if (tap < 0) {  // all are −∞: takes the first tap that is not padding
       tap = 0;
       while (!s.has_row(s.row(i, tap)) || s.column(j, tap) < 0 || s.column(j, tap) >= s.width) ++tap;
     }

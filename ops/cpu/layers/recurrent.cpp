@@ -7,20 +7,21 @@
 #include <linnet/ops/cpu/matmul/serial_gemm.h>
 
 /// Recurrent layers, one step after another. A step is a matrix product with the weight, which is packed once for all
-/// steps, and one loop over the gates. Backward leaves the gates' gradients of all steps, of which the caller makes
-/// those of the weights in one product.
+/// steps, and one loop over the gates. Backward writes the gates' gradients of all steps, from which the caller
+/// computes those of the weights in one product.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
-/// The tasks of a step's product, and the least multiplications of one. More tasks than threads spread evenly.
+/// The number of tasks of a step's product, and the least multiplications of a task. More tasks than threads spread
+/// evenly.
 constexpr int64_t kStepTasks = 8, kStepWork = int64_t{1} << 18;
 /// The cost of a step's gates for each number of the state, in additions.
 constexpr int64_t kGateCost = 64;
 
 /// The sizes of a recurrent layer, and its order of steps.
 struct Recurrence {
-  int64_t steps, batch, width, gates;  // gates: columns of the weight for all of them
+  int64_t steps, batch, width, gates;  // gates: the sums of all gates, G·H
   bool reverse;
   const int64_t* lengths;
 
@@ -33,7 +34,7 @@ struct Recurrence {
         lengths(params.lengths != nullptr ? data<int64_t>(*params.lengths) : nullptr) {}
 
   int64_t time(int64_t step) const { return reverse ? steps - 1 - step : step; }
-  /// Where the states before and after a time are, among T + 1.
+  /// The indices of the states before and after a time, among T + 1.
   int64_t before(int64_t time) const { return reverse ? time + 1 : time; }
   int64_t after(int64_t time) const { return reverse ? time : time + 1; }
   bool is_past_end(int64_t time, int64_t sequence) const { return lengths != nullptr && time >= lengths[sequence]; }
@@ -187,7 +188,8 @@ void run_steps(const Recurrence& s, bool lstm, T* states, T* gates, const T* pro
   }
 }
 
-/// `carry` [S, B, H] is the gradient of the states after a step, from the steps after it; in the end, of the first.
+/// `carry` [S, B, H] is the gradient of the states after a step that comes from the steps after it. In the end it is
+/// that of the initial states.
 template <class T>
 void run_steps_backward(const Recurrence& s, bool lstm, T* dprojected, T* dhidden, T* carry, const T* dstates,
                         const T* states, const T* gates, const T* weight) {

@@ -29,7 +29,7 @@
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Whether products of T are computed so: for float32, in the kernels for AMX.
+/// Whether products of T are computed this way: for float32, in the kernels for AMX.
 #if defined(__AMX_BF16__)
 template <class T>
 constexpr bool kUsesBf16x3 = std::is_same_v<T, float>;

@@ -8,10 +8,10 @@
 /// Batched matrix products. The output is divided into tiles, by its size alone; a task computes one tile. Weight
 /// gradients have a small output and a long sum, so the sum is split too: the splits' results are added in order.
 ///
-/// Tiles are packed products (packed_gemm.h), with AMX of three bfloat16 terms (bf16x3_gemm.h). Products with a thin
-/// matrix are calls to BLAS: their elements are used too seldom for packing to pay. Measured in GFLOP/s on 2 cores of
-/// a Xeon with AVX-512, against OpenBLAS 0.3.21 with its own threads, in alternation: 360 against 180 for
-/// 768×128·128×512 (b stored as [512, 128]), 330 against 215 for 6272×96·96×192, 260 against 195 for a gradient
+/// Tiles are packed products (packed_gemm.h), or with AMX products of three bfloat16 terms (bf16x3_gemm.h). Products
+/// with a thin matrix are calls to BLAS: their elements are used too seldom for packing to pay. Measured in GFLOP/s
+/// on 2 cores of a Xeon with AVX-512, against OpenBLAS 0.3.21 with its own threads, in alternation: 360 against 180
+/// for 768×128·128×512 (b stored as [512, 128]), 330 against 215 for 6272×96·96×192, 260 against 195 for a gradient
 /// 96×6272·6272×192, 340 against 347 for 1024×768·768×3072, 200 against 124 for 16×128·128×512; with AMX 490, 500,
 /// 320, 470 and 195. With AVX2, on 2 cores of a Zen 3: 172 against 134 for 6272×96·96×96, 170 against 165 in the mean
 /// of a step's products at width 768. On one core of a Zen 4, 512×768·768×3072 makes 103 where tasks share panels and
@@ -30,8 +30,8 @@ constexpr int64_t kMaxColumns = 4096, kEnoughColumns = 1024;
 constexpr int64_t kMinDepth = 768, kMaxSplits = 16;
 /// Enough tasks that one slow core does not delay four; the least multiplications of a task, about 6 µs.
 constexpr int64_t kTasks = 8, kMinWork = int64_t{1} << 18;
-/// A right factor of up to kShared elements is packed once for all tasks, and one of up to kSharedByMany that at
-/// least kSharers tasks would pack for themselves. Of a larger one, each task packs what it needs.
+/// A right factor of up to kShared elements is packed once for all tasks. So is one of up to kSharedByMany, if at
+/// least kSharers tasks would pack it for themselves. Of a larger one, each task packs the part that it needs.
 constexpr int64_t kShared = int64_t{1} << 18, kSharedByMany = int64_t{1} << 22, kSharers = 3;
 
 /// One dimension split into ranges of `size`; the last one may be smaller.

@@ -27,9 +27,9 @@ constexpr int64_t kWidth = kVectors * product::kLanes<T>;
 /// kRangeColumns: the result is read and written once for each split, in ranges of columns that stay in the L2 cache.
 constexpr int64_t kPanelDepth = 128, kRangeColumns = 1008;
 /// For a result of at least kWide columns the left factor is packed too, kPanelsCopied splits of the sum at a time,
-/// in row tiles as high as a tile of the result: it is read once for each panel, otherwise from as many pages as it
-/// has rows. A transposed left factor, as in the gradient of a weight, is packed if its columns are at least
-/// kFarApart bytes apart: its cache lines would share cache sets, and no prefetcher predicts them (a gradient
+/// in row tiles as high as a tile of the result. It is read once for each panel, and unpacked it would lie in as many
+/// pages as it has rows. A transposed left factor, as in the gradient of a weight, is packed if its columns are at
+/// least kFarApart bytes apart: its cache lines would share cache sets, and no prefetcher predicts them (a gradient
 /// 512×768·768×128 is 1.2 to 1.5 times as fast).
 constexpr int64_t kWide = 256, kFarApart = 512, kPanelsCopied = 8;
 

@@ -9,8 +9,8 @@
 #include <linnet/ops/cpu/matmul/bf16x3_gemm.h>
 #include <linnet/ops/cpu/matmul/packed_gemm.h>
 
-/// Matrix products on the calling thread, by the fastest of three ways: packed products (packed_gemm.h), with AMX of
-/// three bfloat16 terms (bf16x3_gemm.h), and for thin matrices BLAS.
+/// Matrix products on the calling thread, by the fastest of three ways: packed products (packed_gemm.h); with AMX,
+/// products of three bfloat16 terms (bf16x3_gemm.h); and BLAS for thin matrices.
 
 namespace linnet::cpu::LINNET_ISA {
 

@@ -41,7 +41,7 @@ class PerformerChunks {
 
   // ---- All queries see all keys ----
 
-  /// o = F / g for the queries of a range, from the sums of all keys; and for backward g and c.
+  /// Writes o = F / g for the queries of a range, from the sums of all keys, and g and c for backward.
   void attend(Range range, PerformerState<T> keys, const View& o, const View& denominators) const {
     PerformerTerms<T> queries(width_, count_, kSubchunk);
     const Scratch<T> memory(count_ * width_);
@@ -172,8 +172,8 @@ class PerformerChunks {
   }
 
   /// dk and dv of a range, from the sums of the queries after it, relative to the largest exponents of the keys up to
-  /// its end. `most`: those of the keys before it. `own`, if not null, becomes the sums of its own queries, relative
-  /// to `most`.
+  /// its end. `most` are those of the keys before it. `own`, if not null, becomes the sums of its own queries,
+  /// relative to `most`.
   void differentiate_keys_causally(Range range, const T* most, PerformerState<T> after, const Cotangents& cotangents,
                                    const View& dk, const View& dv, const PerformerState<T>* own) const {
     PerformerTerms<T> queries(width_, count_, kSubchunk), keys(width_, count_, kSubchunk);
@@ -188,7 +188,7 @@ class PerformerChunks {
     transpose<T>(width_, count_, after.sums, by_value);
     std::copy_n(count_of_runs > 0 ? ends[count_of_runs - 1] : most, count_, now);
     if (own != nullptr) clear(*own);
-    // Takes the sums of queries back to smaller exponents.
+    // Makes the sums of queries relative to smaller exponents.
     const auto lower = [&](const T* to, bool running) {
       if (rescale_factors(count_, to, now, factor)) {
         if (running) {
@@ -243,8 +243,8 @@ class PerformerChunks {
 
   void clear(PerformerState<T> state) const { std::fill_n(state.sums.data, count_ * (width_ + 1), T{0}); }
 
-  /// Loads tokens, with their exponents; y only for keys, or where cotangents are wanted. A key that is not there has
-  /// the lowest exponents.
+  /// Loads tokens, with their exponents; y only for keys, or where cotangents are wanted. A key that does not exist
+  /// has the lowest exponents.
   void load(const Side& side, int64_t head, int64_t position, int64_t size, PerformerTerms<T>& terms) const {
     terms.from = loader_.sequence(side, head);
     terms.first = position - side.causal_offset;
@@ -290,7 +290,7 @@ class PerformerChunks {
     }
   }
 
-  /// Gives the shifts c too.
+  /// Also computes the shifts c.
   void make_queries(const T* most, int64_t begin, int64_t end, PerformerTerms<T>& queries, T* c) const {
     for (int64_t n = begin; n < end; ++n) {
       c[n] = features_.shift_of(most, queries.phi[n]);
@@ -298,7 +298,7 @@ class PerformerChunks {
     }
   }
 
-  /// With the shifts of forward.
+  /// As make_queries, with the shifts that forward saved.
   void make_queries_again(const T* most, int64_t begin, int64_t end, int64_t head, const Cotangents& cotangents,
                           PerformerTerms<T>& queries) const {
     const T* c = data<T>(cotangents.g) + (in_.heads() + head) * in_.q.shape[2] + queries.first;

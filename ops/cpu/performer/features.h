@@ -11,15 +11,16 @@
 
 /// The features of FAVOR+ (Choromanski et al. 2021, lemma 1), by their logarithms to base 2: with x' = x/D^¼,
 ///   keys:    b_r = (ω_r·x' − ‖x'‖²/2) / ln 2
-///   queries: a_r = ω_r·x' / ln 2, for ‖x'‖² cancels in the result
-/// A feature is relative to an integer, 2^(b_r − M_r) and 2^(a_r + M_r − c). M_r is the largest nearest(b_r) of the
-/// keys that count, and c = max_r(nearest(a_r) + M_r). So no feature is above √2. Since factors of a power of two are
-/// exact, no digit of a result depends on M and c; in particular, none on the keys that come after a causal query.
+///   queries: a_r = ω_r·x' / ln 2, because ‖x'‖² cancels in the result
+/// A feature is relative to an integer exponent: 2^(b_r − M_r) for keys, 2^(a_r + M_r − c) for queries. M_r is the
+/// largest nearest(b_r) of the keys that count, and c = max_r(nearest(a_r) + M_r). So no feature is above √2. Since
+/// factors of a power of two are exact, no digit of a result depends on M and c; in particular, none depends on the
+/// keys after a causal query.
 
 namespace linnet::cpu::LINNET_ISA {
 
-/// Ω in the layouts of both passes. The number of features is padded to whole vector registers; those that are not
-/// there have the exponent 0 and the value 0.
+/// Ω in the layouts of both passes. The number of features is padded to whole vector registers; the added ones have
+/// the exponent 0 and the value 0.
 template <class T>
 class PerformerFeatures {
  public:
@@ -47,12 +48,12 @@ class PerformerFeatures {
   /// Stands for −∞ where no key is seen. It is finite, so that the difference of two of them is 0 and not NaN.
   static constexpr T lowest() { return std::numeric_limits<T>::lowest() / 4; }
 
-  /// e_n = a of x_n, [rows, features].
+  /// e_n = the exponents a of queries x_n, [rows, features].
   void query_exponents(int64_t rows, Rows<const T> x, Rows<T> e) const {
     tile_product<T>(rows, count_, width_, {x.data, x.stride, 1}, by_entry_, e, false);
   }
 
-  /// e_n = b of x_n.
+  /// e_n = the exponents b of keys x_n.
   void key_exponents(int64_t rows, Rows<const T> x, Rows<T> e) const {
     query_exponents(rows, x, e);
     const T factor = static_cast<T>(scale_ * scale_ * kLog2E / 2);
@@ -75,7 +76,7 @@ class PerformerFeatures {
     std::fill(e + real_, e + count_, T{0});
   }
 
-  /// c of a query.
+  /// The shift c of a query with the exponents e.
   T shift_of(const T* most, const T* e) const {
     T c = lowest();
 #pragma omp simd reduction(max : c)
@@ -93,7 +94,7 @@ class PerformerFeatures {
     std::fill(e + real_, e + count_, T{0});
   }
 
-  /// From the gradients of features φ to those of the exponents times ln 2, in place: g_r φ_r.
+  /// Turns g, the gradients of the features φ, into those of the exponents times ln 2, in place: g_r φ_r.
   void differentiate(int64_t rows, Rows<const T> phi, Rows<T> g) const {
     for (int64_t n = 0; n < rows; ++n) {
       const T* y = phi[n];
@@ -144,8 +145,8 @@ void raise(int64_t count, T* most, const T* e) {
   }
 }
 
-/// factor_r = 2^(before_r − after_r), by which sums relative to the exponents `before` are taken to `after`, which
-/// are not below them. Returns whether any is not 1.
+/// factor_r = 2^(before_r − after_r), which makes sums relative to the exponents `before` relative to `after`;
+/// `after` is not below `before`. Returns whether any factor is not 1.
 template <class T>
 bool rescale_factors(int64_t count, const T* before, const T* after, T* factor) {
   T least = 1;

@@ -7,21 +7,21 @@
 ///   R = Σ_i φ(q_i) u_iᵀ,   ∂φ(q_i) = S u_i,   ∂φ(k_n) = R ṽ_n,   ∂v_n = Rᵀ φ(k_n) without its last entry
 /// When causal, S sums over n ≤ i and R over i ≥ n.
 ///
-/// These are the sums of Fastmax of first order, and its loader and causal products make them. Its chunks and scans
-/// do not: a feature is relative to an exponent of its own, which grows from chunk to chunk, so states are rescaled
-/// as they are added, and there are m features of D numbers.
+/// These are the sums of first-order Fastmax, and its loader and causal products compute them. Its chunks and scans
+/// do not fit: each feature is relative to an exponent that grows from chunk to chunk, so states are rescaled when
+/// they are added, and D numbers have m features.
 
 namespace linnet::cpu::LINNET_ISA {
 namespace {
 
 /// Bytes of the states in memory at a time. Does not affect results.
 constexpr int64_t kStateBytes = int64_t{4} << 20;
-/// The least number of tasks, where there are enough tokens, and of tokens in a chunk that is cut for that.
+/// The least number of tasks, if there are enough tokens, and the least tokens of a chunk that is cut to get them.
 constexpr int64_t kTasks = 32, kMinChunk = 256;
 /// The tokens of a causal chunk. They are added to a state one by one, and each addition rounds.
 constexpr int64_t kCausalChunk = 256;
-/// From this number of heads on, a task goes through all causal chunks of a head, and makes each key's features once.
-/// With fewer, chunks are summed in parallel before others use their sums.
+/// From this number of heads on, a task goes through all causal chunks of a head, and computes each key's features
+/// once. With fewer, chunks are summed in parallel before others use their sums.
 constexpr int64_t kManyHeads = 16;
 
 /// One call of the kernel, forward or backward.
@@ -187,7 +187,7 @@ class Pass {
     }
   }
 
-  /// The chunks of a group, for all heads.
+  /// How many chunks of each head are in a group.
   int64_t group() const { return std::clamp(2 * kTasks / heads_, int64_t{1}, chunks_until(end_)); }
 
   template <class F>

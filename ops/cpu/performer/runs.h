@@ -57,8 +57,8 @@ class PerformerRuns {
     std::copy_n(before, count, most);
   }
 
-  /// Calls `f(begin, end, rescaled)` for the runs of some keys, whose exponents are loaded. `most` has then grown to
-  /// those of the run, and `factor` holds the factors of the sums up to now, if `rescaled`.
+  /// Calls `f(begin, end, rescaled)` for the runs of some keys, whose exponents are loaded. Before each call, `most`
+  /// grows to the largest exponents of the run. If `rescaled`, the sums so far must be multiplied by `factor`.
   template <class F>
   void for_each(const PerformerTerms<T>& keys, F f) {
     for (int64_t begin = 0; begin < keys.size;) {

@@ -22,7 +22,7 @@ class PerformerStates {
   PerformerStates(int64_t count, const PerformerFeatures<T>& features)
       : features_(features.count()), rows_(features.width() + 1), memory_(count * size(features)) {}
 
-  /// Numbers of a state.
+  /// How many numbers a state has.
   static int64_t size(const PerformerFeatures<T>& features) { return features.count() * (features.width() + 2); }
 
   PerformerState<T> operator[](int64_t i) const {
@@ -40,7 +40,7 @@ class PerformerStates {
     std::copy_n(from.sums.data, features_ * (rows_ + 1), to.sums.data);
   }
 
-  /// The sums of keys of both, in `into`: the exponents become the larger ones.
+  /// Adds the sums of keys of `other` to `into`, relative to the larger exponents of both.
   void merge(PerformerState<T> into, PerformerState<T> other) const {
     Scratch<T> factors(2 * features_);
     T *of_into = factors.data(), *of_other = of_into + features_;
@@ -54,8 +54,8 @@ class PerformerStates {
     add_scaled(into, of_into, other, of_other);
   }
 
-  /// The sums of queries `into`, relative to exponents that are not below other's, become relative to other's, and
-  /// other's sums are added.
+  /// Makes the sums of queries `into` relative to the exponents of `other`, which are not above its own, and adds the
+  /// sums of `other`.
   void carry_back(PerformerState<T> into, PerformerState<T> other) const {
     Scratch<T> factors(2 * features_);
     T *of_into = factors.data(), *ones = of_into + features_;

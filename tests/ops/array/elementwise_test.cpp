@@ -192,10 +192,10 @@ TEST_CASE("compare: logic takes bool") {
   CHECK(logical_xor(p, q).to_vector<bool>() == Bools{false, true, true, false});
   CHECK(logical_xor(p.unsqueeze(1), tensor(Bools{true})).shape() == Shape{4, 1});
   CHECK_THROWS_WITH_AS(logical_xor(p, ones({4}), {"a.cpp", 7}),
-                       "logical_xor: b is float32, not bool; take ne(x, 0) for what is not zero (a.cpp:7)",
+                       "logical_xor: b is float32, not bool; ne(x, 0) is true where x is not 0 (a.cpp:7)",
                        DTypeError);
   CHECK_THROWS_WITH_AS(logical_and(p, ones({4}), {"a.cpp", 7}),
-                       "logical_and: b is float32, not bool; take ne(x, 0) for what is not zero (a.cpp:7)",
+                       "logical_and: b is float32, not bool; ne(x, 0) is true where x is not 0 (a.cpp:7)",
                        DTypeError);
 }
 

@@ -395,7 +395,7 @@ TEST_CASE("informer_attention says what is wrong") {
       "informer_attention: q[6, 20, 6] has rank 3; [batch, heads, tokens, width] is needed (a.cpp:1)", ShapeError);
   CHECK_THROWS_WITH_AS(informer_attention(q.narrow(2, 0, 4), k, v, {}, where),
                        "informer_attention: q[2, 3, 4, 6] and k[2, 3, 20, 6] differ in tokens (4 ≠ 20); queries and "
-                       "keys are of the same tokens (a.cpp:1)",
+                       "keys must be of the same tokens (a.cpp:1)",
                        ShapeError);
   CHECK_THROWS_AS(informer_attention(q, k.to(DType::float32), v), DTypeError);
   CHECK_THROWS_AS(informer_attention(q, k, v, {.padding_mask = ones({2, 20})}), DTypeError);

@@ -383,5 +383,5 @@ TEST_CASE("lsh_attention says what is wrong") {
   Generator rng(1);
   refused({.chunk = 2, .dropout = 0.5, .generator = &rng, .released = true},
           "dropout is 0.5, but the released form has none; leave one out");
-  refused({.chunk = 4, .released = true}, "the released form takes whole chunks, and 6 tokens are none of 4");
+  refused({.chunk = 4, .released = true}, "the released form takes whole chunks, and 6 tokens are no multiple of 4");
 }

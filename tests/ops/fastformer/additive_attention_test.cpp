@@ -156,7 +156,7 @@ TEST_CASE("additive_attention says what is wrong") {
     }
   };
   CHECK(message([](auto& x, auto&) { x.projections.resize(1); }) ==
-        "additive_attention: there is 1 projection; at least 2 are needed, and 3 are queries, keys and values "
+        "additive_attention: there is 1 projection; at least 2 are needed, usually 3: queries, keys and values "
         "(a.cpp:1)");
   CHECK(message([](auto& x, auto&) { x.stages.resize(1); }) ==
         "additive_attention: 3 projections need 2 stages, one between each two, not 1 (a.cpp:1)");

@@ -234,8 +234,8 @@ TEST_CASE("kl_div: the divergence is its batchmean, and a target of 0 counts 0")
 
   CHECK_THROWS_WITH_AS(
       kl_div(q, labels({0, 1})),
-      doctest::Contains("kl_div: target must be probabilities, not int64; of classes take nll_loss, or "
-                        "make them by one_hot(target, classes, input.dtype())"),
+      doctest::Contains("kl_div: target must be probabilities, not int64; for classes use nll_loss, or "
+                        "one_hot(target, classes, input.dtype()) as the target"),
       DTypeError);
   CHECK_THROWS_WITH_AS(kl_div(q, p[0]), doctest::Contains("input[2, 2] and target[2] must have one shape"),
                        ShapeError);
@@ -297,7 +297,7 @@ TEST_CASE("cosine_similarity and cosine_embedding_loss") {
   CHECK_THROWS_AS(cosine_similarity(x, ones({2, 2}, DType::int64)), DTypeError);
   CHECK_THROWS_WITH_AS(cosine_embedding_loss(x, y, labels({1, 0})),
                        doctest::Contains("target 0 is neither 1, for pairs that belong together, nor -1; "
-                                         "2 * target - 1 makes them of 1 and 0"),
+                                         "2 * target - 1 turns 1 and 0 into these"),
                        ValueError);
   CHECK_THROWS_WITH_AS(cosine_embedding_loss(x, y, labels({1})),
                        doctest::Contains("x1[2, 2] must be [..., D] and target[1] [...], one for each vector"),
