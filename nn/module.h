@@ -59,7 +59,7 @@ struct DifferentSetting {
 
 /// The differences between the model and a loaded state; empty after a strict load.
 struct IncompatibleKeys {
-  std::vector<std::string> missing_keys;     ///< names of the model that the state lacks; these tensors keep their values
+  std::vector<std::string> missing_keys;     ///< names of the model that the state lacks; their tensors do not change
   std::vector<std::string> unexpected_keys;  ///< names of the state that the model lacks
   std::vector<DifferentSetting> settings;    ///< settings with different values
 };

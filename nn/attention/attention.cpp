@@ -201,7 +201,7 @@ std::unique_ptr<AttentionState> Attention::start(const Tensor& memory, const Ten
   const Call call(label(), where);
   check_memory(memory, memory_mask);
   Tensor seen = memory, mask = memory_mask;
-  if (memory.size(1) == 0) {  // one token that is hidden gives the same, and is no special case
+  if (memory.size(1) == 0) {  // one padding token gives the same result, so mechanisms need no special case
     seen = zeros({memory.size(0), 1, config_.width}, memory.dtype(), memory.device());
     mask = zeros({memory.size(0), 1}, DType::boolean, memory.device());
   } else if (mask.defined()) {
@@ -248,7 +248,7 @@ Tensor QkvAttention::project_step(ShortConvolution::State& state, const Tensor& 
 
 namespace {
 
-/// The maps of the outputs [first, first + count) of `map`.
+/// The outputs first … first + count − 1 of `map` for x.
 Tensor part_of(const Linear& map, const Tensor& x, int64_t first, int64_t count) {
   const Tensor& bias = map.bias();
   return linear(x, map.weight().narrow(0, first, count), bias.defined() ? bias.narrow(0, first, count) : bias);

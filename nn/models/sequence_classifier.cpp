@@ -49,7 +49,7 @@ SequenceClassifierConfig completed(SequenceClassifierConfig config) {
   return config;
 }
 
-/// The width of what the head takes.
+/// The width of the head's input.
 int64_t pooled_width(const SequenceClassifierConfig& config) {
   return (config.pairs ? 4 : 1) * config.block.attention.width;
 }
