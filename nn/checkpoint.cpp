@@ -13,8 +13,8 @@
 #include <linnet/core/files/utf8.h>
 #include <linnet/nn/write_of_ranks.h>
 
-/// How the file is laid out: a part's tensors are called `part.name`. Its numbers and texts are in the file's metadata,
-/// which also has the settings of a model, as `linnet.settings.part.name`, and the names of all parts.
+/// How the file is laid out: a part's tensors are called `part.name`. Its numbers and texts are in the file's
+/// metadata, which also has the settings of a model, as `linnet.settings.part.name`, and the names of all parts.
 
 namespace linnet::nn {
 namespace {

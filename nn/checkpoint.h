@@ -26,8 +26,8 @@ concept HasState = requires(T& part, const T& same, const TensorMap& state) {
   part.load_state(state);
 };
 
-/// Everything that a training run needs to continue as if it had never stopped, in one safetensors file. A program adds
-/// the parts of its run by name. The checkpoint keeps references to them, so they must outlive it:
+/// Everything that a training run needs to continue as if it had never stopped, in one safetensors file. A program
+/// adds the parts of its run by name. The checkpoint keeps references to them, so they must outlive it:
 ///
 ///     nn::Checkpoint checkpoint("run.safetensors");
 ///     checkpoint.add("model", model).add("optimizer", optimizer);
@@ -49,9 +49,9 @@ class Checkpoint {
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  /// Adds a part of the run: a model, an object that HasState, a generator, a loader's position, a number, a text, or a
-  /// tensor, which is loaded in place. After loading, set again what a state does not hold, such as Adam's set_beta1. A
-  /// loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`.
+  /// Adds a part of the run: a model, an object that HasState, a generator, a loader's position, a number, a text, or
+  /// a tensor, which is loaded in place. After loading, set again what a state does not hold, such as Adam's
+  /// set_beta1. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`.
   ///
   /// Throws: ValueError for a name that is taken or empty, or has a dot.
   Checkpoint& add(const std::string& name, Module& model);

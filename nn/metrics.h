@@ -16,9 +16,9 @@ namespace linnet::nn {
 
 // ---- Classification: which class has the largest logit ----
 
-/// The mean over all classes of F1 = 2·P·R/(P + R). The precision P is the share of correct rows among those that were
-/// predicted as the class; the recall R is the share of the class's rows that were predicted as it. F1 is 0 for a class
-/// without a correct row.
+/// The mean over all classes of F1 = 2·P·R/(P + R). The precision P is the share of correct rows among those that
+/// were predicted as the class; the recall R is the share of the class's rows that were predicted as it. F1 is 0 for
+/// a class without a correct row.
 ///
 ///     double f = nn::macro_f1(model(inputs), targets);
 ///
@@ -41,8 +41,8 @@ double macro_f1(const Tensor& logits, const Tensor& targets, Where where = {});
 /// Source: Hanley & McNeil 1982; scikit-learn's roc_auc_score.
 double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 
-/// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down. P_n and R_n are precision and recall when all
-/// candidates with at least the n-th score are predicted as positive.
+/// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down. P_n and R_n are precision and recall when
+/// all candidates with at least the n-th score are predicted as positive.
 ///
 /// Shapes, Dtypes, Cost: as roc_auc.
 /// Throws: as roc_auc, but no negative is needed.
@@ -50,8 +50,8 @@ double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 double average_precision(const Tensor& scores, const Tensor& targets, Where where = {});
 
 /// The mean of 1/rank over the positives of one list of candidates. Among equal scores the later candidate ranks
-/// first, so that a model with equal scores gains nothing from the order of the candidates. Other libraries' metric of
-/// this name takes only the first positive; with one positive both are the same.
+/// first, so that a model with equal scores gains nothing from the order of the candidates. Other libraries' metric
+/// of this name takes only the first positive; with one positive both are the same.
 ///
 /// Shapes, Dtypes, Cost: as roc_auc.
 /// Throws: as roc_auc, but no negative is needed.
@@ -81,17 +81,17 @@ struct RougeOptions {
 };
 
 /// ROUGE of a prediction: the score with the reference that gives the best F1, or with the first of several such. A
-/// token is a run of the letters a–z and of digits, after the text is lower-cased. All other bytes separate tokens, so
-/// `café` is `caf`.
+/// token is a run of the letters a–z and of digits, after the text is lower-cased. All other bytes separate tokens,
+/// so `café` is `caf`.
 ///
 ///     std::vector<nn::RougeScore> scores;
 ///     scores.push_back(nn::rouge_n("the cat sat", {"the cat was here", "a cat sat"}, 2));
 ///     double percent = 100 * nn::mean_rouge(scores).f1;
 ///
 /// `rouge_n` counts the n-grams that both have, `rouge_l` takes their longest common subsequence of tokens.
-/// `rouge_lsum` treats each line as a sentence: a token of a reference's sentence is a hit if it is part of the longest
-/// common subsequence with any sentence of the prediction, as long as both texts have unused copies of it. Papers on
-/// CNN/DailyMail usually report `rouge_lsum` as R-L.
+/// `rouge_lsum` treats each line as a sentence: a token of a reference's sentence is a hit if it is part of the
+/// longest common subsequence with any sentence of the prediction, as long as both texts have unused copies of it.
+/// Papers on CNN/DailyMail usually report `rouge_lsum` as R-L.
 ///
 /// Cost, for P tokens of the prediction and R of a reference: rouge_n sorts n-grams; rouge_l takes time O(P·R) and
 /// memory O(P + R); rouge_lsum takes time O(P·R) and one bit for each pair of tokens of the two longest sentences.

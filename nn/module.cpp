@@ -42,8 +42,8 @@ std::string describe(const Tensor& tensor) {
 /// The prefix of settings in a file's metadata, before the setting's name in the model.
 constexpr const char* kSettings = "linnet.settings.";
 
-/// One line for each difference; layers with the same difference share a line: "different: heads is 4 here and 8 there,
-/// in blocks.0.attention and 5 more".
+/// One line for each difference; layers with the same difference share a line: "different: heads is 4 here and 8
+/// there, in blocks.0.attention and 5 more".
 std::vector<std::string> describe(const std::vector<DifferentSetting>& differences) {
   std::vector<std::string> lines;
   std::vector<std::vector<std::string>> places;  // the layers of each line

@@ -115,8 +115,8 @@ class Module : public detail::RefusedModuleMembers {
   bool training() const { return training_; }  ///< whether it is training
   /// Tells the model that training step `step` begins, counted from 0. It is for parts that change between optimizer
   /// steps, such as a Performer's random features; most models have none, and in evaluation nothing changes. Call it
-  /// before the first forward of the step, and outside of a Recording. The change depends on the step and the generator
-  /// alone, so a run that is resumed with both is the same as one that never stopped.
+  /// before the first forward of the step, and outside of a Recording. The change depends on the step and the
+  /// generator alone, so a run that is resumed with both is the same as one that never stopped.
   void begin_step(int64_t step);
 
   // ---- State ----
@@ -148,8 +148,8 @@ class Module : public detail::RefusedModuleMembers {
   /// metadata. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads a file that `save` wrote, like `load_state`. Also throws ValueError where the file has different_settings();
-  /// a file without settings is accepted. Throws IoError for a file that is missing or damaged.
+  /// Reads a file that `save` wrote, like `load_state`. Also throws ValueError where the file has
+  /// different_settings(); a file without settings is accepted. Throws IoError for a file that is missing or damaged.
   IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 
   // ---- Description ----
@@ -184,8 +184,9 @@ class Module : public detail::RefusedModuleMembers {
   /// Registers a parameter, makes it track gradients, and returns it. Throws ValueError when the name is taken, empty
   /// or has a dot, DTypeError unless the dtype is floating, and AutogradError for the result of a recorded op.
   Tensor parameter(const std::string& name, Tensor tensor);
-  /// Registers a tensor that is part of the state but not trained, and returns a handle to it. Update it in place, with
-  /// `copy_`: assigning another tensor to the handle does not change the registered one, which is saved and loaded.
+  /// Registers a tensor that is part of the state but not trained, and returns a handle to it. Update it in place,
+  /// with `copy_`: assigning another tensor to the handle does not change the registered one, which is saved and
+  /// loaded.
   Tensor buffer(const std::string& name, Tensor tensor);
 
   /// What this module alone does when step `step` begins; see begin_step. It is called in training only.
@@ -276,8 +277,8 @@ class ModuleList : public Module {
   std::deque<T> items_;
 };
 
-/// Modules of one type by key: `heads.digits.weight`. They keep the order in which they were added, and their addresses
-/// are stable.
+/// Modules of one type by key: `heads.digits.weight`. They keep the order in which they were added, and their
+/// addresses are stable.
 ///
 ///     struct TwoTasks : nn::Module {
 ///       explicit TwoTasks(Generator& rng) : Module(rng) {
@@ -292,8 +293,8 @@ class ModuleDict : public Module {
  public:
   ModuleDict(Module& parent, std::string name) : Module(parent, std::move(name)) {}
 
-  /// Constructs a T with the dict as its parent, `key` as its name, and `args`. Throws ValueError for a key that exists
-  /// already, is empty or has a dot.
+  /// Constructs a T with the dict as its parent, `key` as its name, and `args`. Throws ValueError for a key that
+  /// exists already, is empty or has a dot.
   template <class... Args>
   T& add(const std::string& key, Args&&... args) {
     return items_

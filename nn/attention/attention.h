@@ -40,9 +40,9 @@ struct AttentionConfig {
   Tensor shared = {};
 };
 
-/// The state of an attention's step form: what it keeps of the earlier tokens. In cross-attention there is one sequence
-/// for each memory or, after select(), a group of sequences for each memory, such as the beams of a beam search.
-/// Sequence r of R then attends to memory ⌊r·M/R⌋ of M.
+/// The state of an attention's step form: what it keeps of the earlier tokens. In cross-attention there is one
+/// sequence for each memory or, after select(), a group of sequences for each memory, such as the beams of a beam
+/// search. Sequence r of R then attends to memory ⌊r·M/R⌋ of M.
 class AttentionState {
  public:
   AttentionState() = default;
@@ -52,8 +52,8 @@ class AttentionState {
 
   int64_t tokens() const { return tokens_; }  ///< the number of tokens seen so far
 
-  /// Reorders, repeats or drops sequences: the new sequence i continues the old sequence rows[i]. `memory_rows` does the
-  /// same for the memories of cross-attention; without it they stay as they are and are not copied.
+  /// Reorders, repeats or drops sequences: the new sequence i continues the old sequence rows[i]. `memory_rows` does
+  /// the same for the memories of cross-attention; without it they stay as they are and are not copied.
   ///
   /// In cross-attention, the rows of group m must be sequences of memory m, or of memory_rows[m]. This is not
   /// checked.
@@ -65,8 +65,8 @@ class AttentionState {
 
  protected:
   using Visitor = std::function<void(Tensor& tensor, bool of_memory)>;  ///< what `visit` calls
-  /// Calls `visitor` for each tensor of the state, even if it is not defined yet. `of_memory` says whether its first dim
-  /// counts memories instead of sequences.
+  /// Calls `visitor` for each tensor of the state, even if it is not defined yet. `of_memory` says whether its first
+  /// dim counts memories instead of sequences.
   virtual void visit(const Visitor& visitor);
   bool of_memory() const { return of_memory_; }  ///< whether this is a state of cross-attention
 
@@ -112,7 +112,8 @@ struct AttentionMap {
 class Attention : public Module {
  public:
   /// The sequence form. `padding_mask` is false where a token is padding, so that no other token sees it; leave it
-  /// undefined if there is no padding. PyTorch's key_padding_mask means the opposite: pass logical_not(key_padding_mask).
+  /// undefined if there is no padding. PyTorch's key_padding_mask means the opposite: pass
+  /// logical_not(key_padding_mask).
   ///
   /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, N, C].
   /// Dtypes: x has the parameters' dtype, or is bfloat16 with float32 parameters; the result has x's. `padding_mask`
@@ -131,8 +132,8 @@ class Attention : public Module {
   /// Throws: ValueError unless the attention is causal and has a step form (Mechanism::step).
   std::unique_ptr<AttentionState> start() const;
   /// Cross-attention: the tokens of x attend to those of `memory`, such as a decoder's to an encoder's. Queries come
-  /// from x, keys and values from memory. Each token sees all of memory, even if the config is causal, except padding,
-  /// where `memory_mask` is false. `padding_mask` marks padding in x, for mechanisms that also sum over x.
+  /// from x, keys and values from memory. Each token sees all of memory, even if the config is causal, except
+  /// padding, where `memory_mask` is false. `padding_mask` marks padding in x, for mechanisms that also sum over x.
   ///
   /// Shapes: x [B, N, C], memory [B, M, C], `padding_mask` [B, N], `memory_mask` [B, M] → [B, N, C].
   /// Dtypes: as of the sequence form.
@@ -141,8 +142,8 @@ class Attention : public Module {
   /// rotary positions or a short convolution, which mix tokens of one sequence.
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask = {}, const Tensor& memory_mask = {},
                Where where = {}) const;
-  /// Starts the step form of cross-attention. `step` then takes the tokens of x, one by one. Mechanisms that factorise
-  /// the weights sum over memory once, here, so that the cost of a step does not depend on memory's length.
+  /// Starts the step form of cross-attention. `step` then takes the tokens of x, one by one. Mechanisms that
+  /// factorise the weights sum over memory once, here, so that the cost of a step does not depend on memory's length.
   ///
   /// Throws: as cross.
   std::unique_ptr<AttentionState> start(const Tensor& memory, const Tensor& memory_mask = {}, Where where = {}) const;
@@ -224,8 +225,8 @@ class QkvAttention : public Attention {
   std::optional<ShortConvolution> conv_;  ///< of the projected tokens
 };
 
-/// A guard: while it lives, it collects the maps of every sequence form that this thread evaluates, such as those of a
-/// whole model, layer by layer. If several live at the same time, only the newest collects.
+/// A guard: while it lives, it collects the maps of every sequence form that this thread evaluates, such as those of
+/// a whole model, layer by layer. If several live at the same time, only the newest collects.
 ///
 ///     nn::AttentionMaps maps;
 ///     model(x);
@@ -258,8 +259,8 @@ std::vector<std::string> attention_mechanisms();
 /// form (with the reason and those that have one).
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
-/// The parameter that the attentions of all layers of a model share, such as Linformer's layerwise projection, with its
-/// initial values; undefined if they share none. The model registers it and passes it to its layers as
+/// The parameter that the attentions of all layers of a model share, such as Linformer's layerwise projection, with
+/// its initial values; undefined if they share none. The model registers it and passes it to its layers as
 /// AttentionConfig::shared.
 ///
 /// Throws: ValueError for the options of another mechanism, and as the mechanism does for options out of range.

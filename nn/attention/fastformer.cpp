@@ -35,9 +35,9 @@ ScaledSum combined(const ScaledSum& a, const ScaledSum& b) {
   return {next, exp(a.maximum - next) * a.sum + exp(b.maximum - next) * b.sum};
 }
 
-/// The mean of the x so far, weighted by e^score. The last few tokens are summed separately, because adding a token to
-/// a much larger sum loses precision. In float32 the mean of 20,000 equal tokens then has a relative error of at most
-/// 2e-6.
+/// The mean of the x so far, weighted by e^score. The last few tokens are summed separately, because adding a token
+/// to a much larger sum loses precision. In float32 the mean of 20,000 equal tokens then has a relative error of at
+/// most 2e-6.
 struct RunningPool {
   static constexpr int64_t kRecent = 256;
   ScaledSum past, recent;

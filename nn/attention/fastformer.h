@@ -20,11 +20,12 @@ struct FastformerConfig {
   int64_t projections = 3;                         ///< of each token: queries, keys and values, or any number ≥ 2
 };
 
-/// Fastformer's additive attention, and linnet's causal form of it, in which every token uses the sums over its prefix.
+/// Fastformer's additive attention, and linnet's causal form of it, in which every token uses the sums over its
+/// prefix.
 ///
 /// Submodules are the projections' linear maps `query`, `key` and `value` (`projection1`, `projection2`, … unless
-/// there are three), the short convolutions `<projection>_conv`, if any, and `out`. There is no `value` if values share
-/// the map `query`.
+/// there are three), the short convolutions `<projection>_conv`, if any, and `out`. There is no `value` if values
+/// share the map `query`.
 ///
 /// Parameters are the logits' weights `w_q` and `w_k` (`w1`, `w2`, … unless there are three projections). Full logits
 /// have a `<weight>_bias`. Interaction::concat has a `<weight>_projection`, which is AdditiveStage::concat_weight.

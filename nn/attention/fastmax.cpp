@@ -107,8 +107,8 @@ FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const 
           .generator = &generator()};
 }
 
-/// q̂ or k̂ [FAST eq.5] [FAST eq.6], rotated when positions are rotary. A rotation does not change lengths, so the scores
-/// stay in their range. For bfloat16 the result is float32.
+/// q̂ or k̂ [FAST eq.5] [FAST eq.6], rotated when positions are rotary. A rotation does not change lengths, so the
+/// scores stay in their range. For bfloat16 the result is float32.
 Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
   const Tensor x_hat = layer_norm(x.to(computed_in(x.dtype())), {}, {}, 1e-5);
   return config().rotary ? rotate(x_hat, start) : x_hat;
@@ -213,8 +213,8 @@ std::vector<AttentionOption> option_list() {
   };
 }
 
-/// Refuses scales so large that squared scores overflow float32, scales with which the weights 1 + s of order 1 can be
-/// negative, and dropout of features that the order or the form does not have.
+/// Refuses scales so large that squared scores overflow float32, scales with which the weights 1 + s of order 1 can
+/// be negative, and dropout of features that the order or the form does not have.
 std::optional<OptionRefusal> refusal(const AttentionConfig& config, bool second_order) {
   const FastmaxConfig options = options_of<FastmaxConfig>(config);
   constexpr double kMost = 1e6;
@@ -275,8 +275,8 @@ Mechanism of_order(int order) {
   };
   // Fastmax standardises queries and keys. So the size of their weights does not change what the model computes, but
   // only how much an optimizer's step rotates queries and keys: with 0.02, AdamW's usual step is a twentieth of a
-  // weight. Preset nanogpt-cpu, validation loss over three seeds: fastmax2 1.954 with 0.02, 1.946 with 0.2. The nearly
-  // uniform attention weights of fastmax1 need the larger rotations: 2.04 with 0.02, 2.11 with 0.2 (one seed).
+  // weight. Preset nanogpt-cpu, validation loss over three seeds: fastmax2 1.954 with 0.02, 1.946 with 0.2. The
+  // nearly uniform attention weights of fastmax1 need the larger rotations: 2.04 with 0.02, 2.11 with 0.2 (one seed).
   if (second) m.query_key_std = 0.2;
   return m;
 }

@@ -69,9 +69,9 @@ struct FeatureSumsState : AttentionState {
   }
 };
 
-/// Adds the keys and values of cross-attention's memory to sums of features, piece by piece. It calls `add` with a piece
-/// of k and of v [B, H, T, D], and with `hidden`, bool [B, 1, T, 1], which is true for padding; undefined without a
-/// mask. If a whole memory is padding, its values are 0 and `hidden` is false, so that its outputs are 0.
+/// Adds the keys and values of cross-attention's memory to sums of features, piece by piece. It calls `add` with a
+/// piece of k and of v [B, H, T, D], and with `hidden`, bool [B, 1, T, 1], which is true for padding; undefined
+/// without a mask. If a whole memory is padding, its values are 0 and `hidden` is false, so that its outputs are 0.
 void for_pieces_of_memory(const Tensor& k, const Tensor& v, const Tensor& memory_mask,
                           const std::function<void(const Tensor& k, const Tensor& v, const Tensor& hidden)>& add);
 

@@ -15,9 +15,9 @@ struct InformerConfig {
 /// submodules are `qkv`, one projection for queries, keys and values, `conv`, if it has a short convolution, and
 /// `out`. It has no causal form, because whether a query is chosen depends on later ones.
 ///
-/// The queries are chosen by their scores with sampled keys. In training the sample is drawn from the model's generator
-/// in each call. In evaluation it depends only on the number of tokens and on the buffer `seed`, an int64 on the CPU
-/// that is drawn when the layer is built.
+/// The queries are chosen by their scores with sampled keys. In training the sample is drawn from the model's
+/// generator in each call. In evaluation it depends only on the number of tokens and on the buffer `seed`, an int64
+/// on the CPU that is drawn when the layer is built.
 ///
 /// Its one attention map holds the softmax weights of the chosen queries, and 1/N in the other rows. In training the
 /// map shows the queries that the next call chooses.

@@ -31,8 +31,8 @@ struct LinformerConfig {
 /// Source: Wang et al. 2020, eq. 7.
 class LinformerAttention : public QkvAttention {
  public:
-  /// Throws: ValueError as make_attention does; for a max_tokens below 1, for a rank above it, and if the layers share
-  /// one projection but `config.shared` is undefined.
+  /// Throws: ValueError as make_attention does; for a max_tokens below 1, for a rank above it, and if the layers
+  /// share one projection but `config.shared` is undefined.
   LinformerAttention(Module& parent, std::string name, const AttentionConfig& config);
 
  private:

@@ -17,8 +17,8 @@ struct LongformerConfig {
 
 /// Longformer's attention: each token sees a window of tokens around it and the global tokens, which see all. Its
 /// submodules are `qkv`, one projection for queries, keys and values, `qkv_global`, the same for the attention of
-/// global tokens, `conv`, the short convolution of `qkv`, if there is one, and `out`. `qkv_global` starts as a copy of
-/// `qkv`. Its one attention map holds the softmax weights.
+/// global tokens, `conv`, the short convolution of `qkv`, if there is one, and `out`. `qkv_global` starts as a copy
+/// of `qkv`. Its one attention map holds the softmax weights.
 ///
 /// Cost: time O(N·w·C) and memory O(N·C). The step form keeps the last w·dilation + 1 tokens and the global ones.
 /// Source: Beltagy et al. 2020, section 3.1.

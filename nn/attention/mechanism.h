@@ -16,8 +16,8 @@
 
 namespace linnet::nn {
 
-/// An option that a mechanism has in addition to those of AttentionConfig, as data. Programs make flags, `config.json`,
-/// errors and tables from it. Its values are strings, as on a command line.
+/// An option that a mechanism has in addition to those of AttentionConfig, as data. Programs make flags,
+/// `config.json`, errors and tables from it. Its values are strings, as on a command line.
 struct AttentionOption {
   /// The kinds of values.
   enum class Kind {
@@ -136,8 +136,8 @@ double quadratic_operations(const AttentionSize& size, const std::vector<std::st
 /// ∂q, ∂k and ∂v, 7 tensors.
 double least_qkv_bytes(const AttentionSize& size);
 
-/// A Mechanism::note for attention in a window of `window` tokens, half of them on each side or, if causal, all of them
-/// before the token. It remarks that the window covers all of `max_tokens`, and is empty if it does not.
+/// A Mechanism::note for attention in a window of `window` tokens, half of them on each side or, if causal, all of
+/// them before the token. It remarks that the window covers all of `max_tokens`, and is empty if it does not.
 std::string window_note(const AttentionConfig& config, int64_t window);
 
 /// All mechanisms, in the order of tables and pictures: linnet's first, then the registered ones.
@@ -153,8 +153,8 @@ std::vector<std::string> cross_mechanisms();
 /// The mechanism of `config`; a Mechanism with the defaults if `config.make` makes the attention or no mechanism has
 /// its name.
 const Mechanism& mechanism_of(const AttentionConfig& config);
-/// Adds a mechanism of your own. Models then take it by name, and programs have flags and table rows for it. Call this
-/// before any other thread makes an attention.
+/// Adds a mechanism of your own. Models then take it by name, and programs have flags and table rows for it. Call
+/// this before any other thread makes an attention.
 ///
 /// Throws: ValueError for a name that is taken, or without `make`.
 void register_mechanism(Mechanism mechanism);

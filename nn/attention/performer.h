@@ -21,9 +21,9 @@ struct PerformerConfig {
 /// matrix Ω of all heads is the buffer `omega` [m, D]. Its one attention map holds the weights φ(q_i)·φ(k_j), divided
 /// by their sum over the keys.
 ///
-/// Ω is drawn anew in begin_step, in training, if the number of the step is a multiple of `redraw` and not 0. So it does
-/// not change between forward and backward, or between the micro-batches of a step. If begin_step is not called, Ω never
-/// changes.
+/// Ω is drawn anew in begin_step, in training, if the number of the step is a multiple of `redraw` and not 0. So it
+/// does not change between forward and backward, or between the micro-batches of a step. If begin_step is not called,
+/// Ω never changes.
 ///
 /// Cost: time O(N·C·m) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ and the largest exponent of each
 /// feature for each head, whose size does not grow with the text.

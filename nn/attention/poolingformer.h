@@ -20,8 +20,8 @@ struct PoolingformerConfig {
 /// is attention from y to pools of y in a larger window, with the result z. The output is out(y + z). Its submodules
 /// are `qkv`, one projection for queries, keys and values, `conv`, the short convolution of `qkv`, if there is one,
 /// `qkv2`, the projection of y, and `out`. If pooling is a convolution, the parameters `pool_k` and `pool_v` [κ, D],
-/// shared by the heads, weight the tokens of a pool. They start as 0, which gives the mean. The attention maps `window`
-/// and `pools` hold the weights of tokens at the two levels.
+/// shared by the heads, weight the tokens of a pool. They start as 0, which gives the mean. The attention maps
+/// `window` and `pools` hold the weights of tokens at the two levels.
 ///
 /// Cost: time O(N·(w1 + w2/ξ)·C) and memory O(N·C). There is no step form.
 /// Source: Zhang et al. 2021, section 3.

@@ -18,11 +18,11 @@ struct ReformerConfig {
   bool released = false;  ///< LshAttentionOptions::released, with 2N/m buckets, rounded down to a power of two
 };
 
-/// Reformer's attention: the keys are the queries, normalised to length 1, and locality-sensitive hashing decides which
-/// tokens see which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both, if there
-/// is one, and `out`. Hashing uses random rotations. In training they are drawn for each call; in evaluation the buffer
-/// `seed` determines them. Its one attention map holds the softmax weights. As in published code, padding tokens add
-/// buckets and so change results.
+/// Reformer's attention: the keys are the queries, normalised to length 1, and locality-sensitive hashing decides
+/// which tokens see which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both,
+/// if there is one, and `out`. Hashing uses random rotations. In training they are drawn for each call; in evaluation
+/// the buffer `seed` determines them. Its one attention map holds the softmax weights. As in published code, padding
+/// tokens add buckets and so change results.
 ///
 /// Cost: time O(R·N·m·C) and memory O(N·C + R·N·H). There is no step form.
 /// Source: Kitaev et al. 2020, section 2.

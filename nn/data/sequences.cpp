@@ -34,7 +34,7 @@ PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequ
   std::vector<Tensor> padded;
   for (int64_t i = 0; i < count; ++i) {
     const Tensor& x = sequences[static_cast<size_t>(i)];
-    Shape widths = Shape::filled(2 * x.rank(), 0);  // the last two are those of dim 0
+    Shape widths = Shape::filled(2 * x.rank(), 0);  // the last two are the padding of dim 0
     widths[2 * x.rank() - 1] = longest - x.size(0);
     padded.push_back(pad(x, widths, options.padding_value));
     mask.select(0, i).narrow(0, 0, x.size(0)).fill_(true);

@@ -17,7 +17,7 @@
 namespace linnet::nn {
 namespace {
 
-/// The stream of a seed from which splits draw. Loaders and generators of the same seed count theirs from 0.
+/// The random stream of splits. Loaders and generators with the same seed use other streams, counted from 0.
 constexpr uint64_t kSplitStream = uint64_t{1} << 63;
 
 /// How many of `size` examples each part gets.

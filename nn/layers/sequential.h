@@ -15,7 +15,7 @@ namespace linnet::nn {
 ///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
 ///     net.add([](const Tensor& x) { return softmax(x, -1); });
 ///
-/// Options of a layer need their type, and functions with options a lambda:
+/// The options of a layer need their type, and a function with options needs a lambda:
 ///
 ///     nn::Sequential net(rng);
 ///     net.add<nn::Conv2d>(1, 6, 5, nn::Conv2dConfig{.padding = 2});

@@ -229,8 +229,8 @@ class BatchSearch {
     searches_ = std::move(going_on);
   }
 
-  /// Reorders the model's state for the beams that are open now, and returns the last token of each row. If a source has
-  /// fewer beams than rows, the first beam's state fills the other rows.
+  /// Reorders the model's state for the beams that are open now, and returns the last token of each row. If a source
+  /// has fewer beams than rows, the first beam's state fills the other rows.
   std::vector<int64_t> select() {
     const auto beams = static_cast<size_t>(options_.num_beams);
     std::vector<int64_t> ids, rows;

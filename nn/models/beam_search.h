@@ -27,8 +27,8 @@ struct BeamHypothesis {
   double score = 0;          ///< by which hypotheses are ranked
 };
 
-/// The functions of a model that beam search calls. The model keeps a state of R targets, a group of R/S for each of S
-/// sources. It starts with one target for each source.
+/// The functions of a model that beam search calls. The model keeps a state of R targets, a group of R/S for each of
+/// S sources. It starts with one target for each source.
 struct BeamScorer {
   /// Takes the next token of each target, ids [R], and returns the log-probabilities [R, V] of the token after it.
   std::function<Tensor(const Tensor& ids)> step;
@@ -38,14 +38,14 @@ struct BeamScorer {
 };
 
 /// The best target for each of `sources` sources. Each step extends the open hypotheses of every source by every
-/// token and takes the best 2b; ties go to the better hypothesis, then to the lower id. An end token among the first b
-/// closes a hypothesis; the first b others stay open. A source is finished and leaves the batch when b hypotheses are
-/// closed and no open one can reach their worst score, or at `max_length`. The hypothesis with the best score is
+/// token and takes the best 2b; ties go to the better hypothesis, then to the lower id. An end token among the first
+/// b closes a hypothesis; the first b others stay open. A source is finished and leaves the batch when b hypotheses
+/// are closed and no open one can reach their worst score, or at `max_length`. The hypothesis with the best score is
 /// returned; of equal ones, the earlier.
 ///
 /// Throws: ValueError for fewer than 1 source or beam or more than 2²⁰ beams, lengths out of order, a negative
-/// penalty or n-gram size, an id outside the vocabulary, an end token that is the first token or is suppressed, and for
-/// log-probabilities that are NaN; ShapeError for log-probabilities of another shape.
+/// penalty or n-gram size, an id outside the vocabulary, an end token that is the first token or is suppressed, and
+/// for log-probabilities that are NaN; ShapeError for log-probabilities of another shape.
 /// Source: Wu et al. 2016 (GNMT), eq. 14, without coverage; Paulus et al. 2018, section 2.5, for repeated trigrams.
 std::vector<BeamHypothesis> beam_search(const BeamScorer& scorer, int64_t sources,
                                         const BeamSearchOptions& options = {}, Where where = {});

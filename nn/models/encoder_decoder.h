@@ -43,8 +43,8 @@ struct EncoderDecoderState {
 /// embeddings, encoder blocks and a norm; then decoder blocks, a norm, and a head. Encoder, decoder and head share
 /// the token embedding's weight.
 ///
-/// Padding must be at the end. The ids of padding tokens do not change results at all. The number of padding tokens of
-/// a source changes only rounding, except with bigbird and reformer in the encoder, whose blocks depend on it.
+/// Padding must be at the end. The ids of padding tokens do not change results at all. The number of padding tokens
+/// of a source changes only rounding, except with bigbird and reformer in the encoder, whose blocks depend on it.
 ///
 /// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `source_pos`, `target_pos`,
 /// `encoder.<i>`, `encoder_norm`, `decoder.<i>`, `decoder_norm`. Parameters, if the encoder's attentions or the

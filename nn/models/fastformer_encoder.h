@@ -80,8 +80,8 @@ class FastformerEncoder : public Module {
   AttentionPooling pool_{*this, "pool", config_.width, config_.released};
 };
 
-/// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The file's names
-/// correspond to these names of the encoder, with the same shapes:
+/// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The file's
+/// names correspond to these names of the encoder, with the same shapes:
 ///
 /// | file | encoder |
 /// |---|---|

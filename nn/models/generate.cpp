@@ -42,8 +42,8 @@ class TextReader {
     }
   }
 
-  /// The logits [1, V] of the token after `text`. The first call takes the prompt, and each later one the same text with
-  /// one more token.
+  /// The logits [1, V] of the token after `text`. The first call takes the prompt, and each later one the same text
+  /// with one more token.
   Tensor read(std::span<const int64_t> text) {
     if (!has_step_) {
       const Tensor logits = model_(on_device(text.last(std::min(text.size(), most_))).unsqueeze(0));

@@ -10,8 +10,8 @@
 
 namespace linnet::nn {
 
-/// How tokens are drawn. The names are those of Hugging Face's `generate`. By default that takes the most likely token,
-/// and when it samples, its top_k is 50.
+/// How tokens are drawn. The names are those of Hugging Face's `generate`. By default that takes the most likely
+/// token, and when it samples, its top_k is 50.
 struct GenerateOptions {
   int64_t max_new_tokens = 20;  ///< how many tokens are drawn
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token

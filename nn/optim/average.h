@@ -7,8 +7,9 @@
 
 namespace linnet::nn {
 
-/// Running averages of parameters, a ← a + (1 − decay)·(p − a), like PyTorch's AveragedModel with get_ema_multi_avg_fn.
-/// The first update copies the parameters. Averaged weights often do better in evaluation than the last ones:
+/// Running averages of parameters, a ← a + (1 − decay)·(p − a), like PyTorch's AveragedModel with
+/// get_ema_multi_avg_fn. The first update copies the parameters. Averaged weights often do better in evaluation than
+/// the last ones:
 ///
 ///     nn::ExponentialMovingAverage average(model.parameters(), 0.999);
 ///     backward(cross_entropy(model(inputs), targets));
@@ -48,8 +49,8 @@ class ExponentialMovingAverage {
   double decay_;
 };
 
-/// A guard: while it lives, the parameters have the values of the averages. Then it restores their own values, bit for
-/// bit.
+/// A guard: while it lives, the parameters have the values of the averages. Then it restores their own values, bit
+/// for bit.
 ///
 /// Cost: a copy of the parameters.
 class AveragedWeights {

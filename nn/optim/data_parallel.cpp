@@ -22,8 +22,8 @@ constexpr int64_t kMostShards = int64_t{1} << 16;
 /// Shard i starts at draw i·2^40 of the random stream, so the draws of two shards never overlap: a run makes fewer.
 constexpr int kDrawBits = 40;
 
-/// a + b, computed in place in one of them. An undefined tensor counts as zeros; adding 0 then turns -0 into 0, as the
-/// sum with zeros would.
+/// a + b, computed in place in one of them. An undefined tensor counts as zeros; adding 0 then turns -0 into 0, as
+/// the sum with zeros would.
 Tensor sum_of(Tensor a, Tensor b) {
   if (a.defined() && b.defined()) return a += b;
   if (a.defined()) return a += 0;
@@ -219,7 +219,7 @@ void DataParallel::send(Slot& slot) {
   }
   slot.sum = {};
   --bucket.missing;
-  for (size_t i = 0; i < next_bucket_; ++i) buckets_[i].work.is_completed();  // lets MPI make progress on them
+  for (size_t i = 0; i < next_bucket_; ++i) buckets_[i].work.is_completed();  // lets their messages make progress
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     Bucket& full = buckets_[next_bucket_];  // all ranks start them in this order
     full.work = group_.start_all_reduce(full.sum, {.any_order = options_.any_order});

@@ -50,12 +50,12 @@ struct DataParallelOptions {
 ///     }
 ///
 /// The random numbers of a shard, such as its dropout masks, depend on its index in the batch and not on the rank.
-/// Batch norm uses the statistics of a shard, as in PyTorch it uses those of a rank. PyTorch's DistributedDataParallel
-/// wraps the model; here the model stays as it is, and `backward` is a call of this class.
+/// Batch norm uses the statistics of a shard, as in PyTorch it uses those of a rank. PyTorch's
+/// DistributedDataParallel wraps the model; here the model stays as it is, and `backward` is a call of this class.
 class DataParallel {
  public:
-  /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it. Make
-  /// it after parameters are loaded and frozen.
+  /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
+  /// Make it after parameters are loaded and frozen.
   ///
   /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide.
   DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
@@ -64,8 +64,8 @@ class DataParallel {
 
   /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of
   /// this rank. Then grad() of each parameter is the mean over all shards and micro-batches of all ranks. Returns the
-  /// mean loss. Gradients are sent to other ranks while the last backward still runs. Gradients that are sent together
-  /// are views of one buffer, which the next call overwrites.
+  /// mean loss. Gradients are sent to other ranks while the last backward still runs. Gradients that are sent
+  /// together are views of one buffer, which the next call overwrites.
   ///
   /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
   /// of times from the model's generator; what `loss` throws.
@@ -80,8 +80,8 @@ class DataParallel {
   double waited_seconds() const { return waited_seconds_; }
 
  private:
-  /// Sums values over the shards of this rank in a binary tree. `waiting[h]` is a sum of 2^h shards; it waits until the
-  /// sum of the next 2^h shards is complete.
+  /// Sums values over the shards of this rank in a binary tree. `waiting[h]` is a sum of 2^h shards; it waits until
+  /// the sum of the next 2^h shards is complete.
   struct Tree {
     std::vector<Tensor> waiting;
 

@@ -10,8 +10,8 @@ namespace linnet::nn {
 
 /// Options of Lion.
 struct LionConfig {
-  double lr = 1e-4;    ///< the authors advise 3 to 10 times less than with AdamW, and as much more weight_decay
-  double beta1 = 0.9;  ///< of the step
+  double lr = 1e-4;         ///< the authors advise 3 to 10 times less than with AdamW, and as much more weight_decay
+  double beta1 = 0.9;       ///< of the step
   double beta2 = 0.99;      ///< of the moment
   double weight_decay = 0;  ///< decoupled from the gradient: p ← p − lr·weight_decay·p
 };

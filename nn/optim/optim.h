@@ -50,9 +50,9 @@ struct StepOptions {
 
 /// Changes parameters by their gradients.
 ///
-/// To write an optimizer, derive from this class and override `update`. The base class applies `StepOptions` before it
-/// calls `update`: it multiplies gradients with the factor and counts the step. If `apply` is false, it does not call
-/// `update`:
+/// To write an optimizer, derive from this class and override `update`. The base class applies `StepOptions` before
+/// it calls `update`: it multiplies gradients with the factor and counts the step. If `apply` is false, it does not
+/// call `update`:
 ///
 ///     struct SignSGD : nn::Optimizer {
 ///       SignSGD(std::vector<Tensor> parameters, double lr)
@@ -98,8 +98,8 @@ class Optimizer : public detail::RefusedStateMembers {
   void load_state(const TensorMap& state, Where where = {});
 
  protected:
-  /// A parameter and its state: its moments, which the first step allocates, its learning rate and its step count. The
-  /// last two are one-element views of tensors that have an element for each parameter.
+  /// A parameter and its state: its moments, which the first step allocates, its learning rate and its step count.
+  /// The last two are one-element views of tensors that have an element for each parameter.
   struct Slot {
     Tensor parameter;             ///< the parameter that is trained
     std::vector<Tensor> moments;  ///< of the shape of the parameter
@@ -114,8 +114,8 @@ class Optimizer : public detail::RefusedStateMembers {
   /// contiguous, and for settings that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
-  /// One parameter in a step. `grad` is contiguous. `slot->steps` already counts this step, except in a fused optimizer,
-  /// whose kernel counts it.
+  /// One parameter in a step. `grad` is contiguous. `slot->steps` already counts this step, except in a fused
+  /// optimizer, whose kernel counts it.
   struct Update {
     Slot* slot;               ///< of the parameter
     Tensor grad;              ///< multiplied by the factor, unless fused
@@ -220,8 +220,8 @@ class Adam : public Optimizer {
   }
 
   /// Sets beta1 of every group, for example to schedule::one_cycle_momentum(step). The next step corrects the mean's
-  /// bias with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is not in state(): set it
-  /// again in a resumed run.
+  /// bias with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is not in state(): set
+  /// it again in a resumed run.
   ///
   /// Throws: ValueError unless 0 ≤ beta1 < 1; DeviceError in a Recording and once a step of the optimizer is
   /// recorded, since replays keep beta1.

@@ -20,7 +20,7 @@ class Tokenizer {
   ///
   /// Throws: ValueError for a text that has no ids.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  /// The text of the ids. That of all ids is the texts of single ids, joined.
+  /// The text of the ids: the texts of the single ids, joined.
   ///
   /// Throws: IndexError for an id outside the vocabulary.
   virtual std::string decode(std::span<const int64_t> ids) const = 0;
