@@ -91,7 +91,7 @@ std::string order_of(const Loader& loader) {
                      options.drop_last, lengths.empty() ? "" : fmt::format(", lengths {:016x}", hash_of(lengths)));
 }
 
-/// Throws ValueError for a loader with other options, because a position counts other batches there.
+/// Throws ValueError for a loader with other options, because the position would count different batches.
 void check_same_order(const Loader& loader, const std::string& there) {
   const std::string here = order_of(loader);
   if (here == there) return;
@@ -256,7 +256,7 @@ Safetensors Checkpoint::content() const {
     std::string& names = content.metadata[kParts];
     names += names.empty() ? part.name : "." + part.name;
   }
-  // `metadata_` may come from another file and repeat our names; `insert` then keeps our values.
+  // `metadata_` may come from another file and have names that are taken; `insert` then keeps the values above.
   content.metadata.insert(metadata_.begin(), metadata_.end());
   return content;
 }

@@ -81,7 +81,7 @@ struct RougeOptions {
 };
 
 /// ROUGE of a prediction: the score with the reference that gives the best F1, or with the first of several such. A
-/// token is a run of the letters a–z and of digits, after the text is lower-cased. All other bytes separate tokens,
+/// token is a run of the letters a–z and of digits, after the text is lower-cased. All else separates tokens,
 /// so `café` is `caf`.
 ///
 ///     std::vector<nn::RougeScore> scores;

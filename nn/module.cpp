@@ -323,7 +323,7 @@ IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& optio
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
   Safetensors content{.tensors = state(), .metadata = settings_metadata()};
-  // `metadata` may come from another file and have its settings; `insert` then keeps ours.
+  // `metadata` may come from another file and have its settings; `insert` then keeps this model's.
   content.metadata.insert(metadata.begin(), metadata.end());
   write_safetensors(path, content, where);
 }

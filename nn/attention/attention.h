@@ -32,7 +32,7 @@ struct AttentionConfig {
   double dropout = 0;                 ///< of the attention weights, or of what `dropout_kind` says
   int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
   int64_t max_tokens = 0;             ///< length of the longest sequence, for mechanisms that need it; models set it
-  /// Options that only this mechanism has, in a struct of its own such as
+  /// Options that only this mechanism has, in its own struct, such as
   /// `FastmaxConfig{.form = FastmaxForm::factorised}`; empty for the defaults.
   std::any options = {};
   AttentionMaker make = {};  ///< makes an attention of your own that is not registered with register_mechanism
@@ -148,8 +148,8 @@ class Attention : public Module {
   /// Throws: as cross.
   std::unique_ptr<AttentionState> start(const Tensor& memory, const Tensor& memory_mask = {}, Where where = {}) const;
 
-  /// The step form: the next token of each sequence. The result agrees with the sequence form at its position to
-  /// rounding, without dropout.
+  /// The step form: the next token of each sequence. Without dropout the result agrees with the sequence form at its
+  /// position, up to rounding.
   ///
   /// Shapes: x [B, C] → [B, C].
   /// Throws: ShapeError for another shape, or another batch than before; ValueError for the state of another

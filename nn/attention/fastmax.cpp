@@ -204,8 +204,8 @@ std::vector<AttentionOption> option_list() {
                   form_words()),
       of_dropout(word_option(
           "dropout_kind",
-          "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; "
-          "token costs nothing)",
+          "what fastmax drops (default: quadratic, for fastmax1 standard; both are slow with short contexts, token "
+          "costs nothing)",
           &FastmaxConfig::dropout_kind, dropout_words())),
       of_dropout(word_option("dropout_normaliser",
                              "features in fastmax's denominator (default: clean; shared is unstable)",

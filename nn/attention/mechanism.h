@@ -66,7 +66,7 @@ struct AttentionSize {
   std::any options = {};                                   ///< AttentionConfig::options
 };
 
-/// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.
+/// A mechanism in the list of `mechanisms()`. Each has its own file pair, nn/attention/NAME.h and .cpp.
 struct Mechanism {
   std::string name;        ///< "fastmax2"
   std::string paper = {};  ///< authors, year and equations

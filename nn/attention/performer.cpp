@@ -64,7 +64,8 @@ PerformerAttention::PerformerAttention(Module& parent, std::string name, const A
     throw ValueError(fmt::format("{}: {} features; it takes at least 1", label(), *options_.features));
   }
   if (options_.redraw < 0) {
-    throw ValueError(fmt::format("{}: new features every {} steps; 0 is never", label(), options_.redraw));
+    throw ValueError(
+        fmt::format("{}: performer_redraw is {}; it must be at least 1, or 0 for never", label(), options_.redraw));
   }
   omega_ = buffer("omega", draw());
 }

@@ -38,7 +38,7 @@ class PoolingformerAttention : public QkvAttention {
   /// y, the result of the first level, with merged heads.
   Tensor first_level(const Qkv& heads, const LongformerAttentionOptions& options) const;
   LongformerAttentionOptions first_options(const Tensor& padding_mask) const;
-  /// For queries of `dtype`, which may be bfloat16 beside parameters of float32.
+  /// For queries of `dtype`, which may be bfloat16 while the parameters are float32.
   PooledAttentionOptions second_options(DType dtype, const Tensor& padding_mask) const;
 
   PoolingformerConfig options_;

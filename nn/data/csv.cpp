@@ -50,7 +50,7 @@ class CsvParser {
         throw IoError(fmt::format("{}, line {}: {} cells, but the first row has {}; {}", path_, line, count, cells_,
                                   count < cells_
                                       ? "add the missing ones, or leave the line out"
-                                      : fmt::format("a cell with '{}' in it stands in double quotes", separator_)));
+                                      : fmt::format("put a cell with '{}' in it into double quotes", separator_)));
       }
     }
     text_.resize(to_ == 0 ? 0 : to_ - 1);

@@ -144,7 +144,7 @@ void Loader::start_epoch() {
 
 std::optional<Batch> Loader::next() {
   if (Recording::is_under_way()) {
-    throw DeviceError("a recorded function cannot take a batch, which later calls would not take anew; pass it in");
+    throw DeviceError("a recorded function cannot take a batch, since replays would not take a new one; pass it in");
   }
   if (order_.empty()) start_epoch();
   if (position_.batch == batches_per_epoch()) {

@@ -23,7 +23,7 @@ constexpr float kStd = 0.3081f;
 
 /// The reason why pixels and labels do not fit together; empty if they do.
 std::string problem_with(size_t pixels, size_t labels, int64_t height, int64_t width) {
-  if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels have none", height, width);
+  if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels are empty", height, width);
   if (pixels == labels * static_cast<size_t>(height * width)) return "";
   return fmt::format("{} pixels are not {} for each of {} labels", pixels, height * width, labels);
 }

@@ -23,8 +23,8 @@ PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequ
     if (x.rank() == 0 || x.rank() != first.rank() ||
         !std::equal(x.shape().begin() + 1, x.shape().end(), first.shape().begin() + 1)) {
       throw ShapeError(
-          fmt::format("sequences of shape {} and {}; they must be alike in all dims but the first, which "
-                      "is their length",
+          fmt::format("sequences of shape {} and {}; they must be alike in all dims except the first, "
+                      "which is their length",
                       to_string(first.shape()), to_string(x.shape())));
     }
     longest = std::max(longest, x.size(0));

@@ -19,8 +19,8 @@ using Transform = std::function<Tensor(const Tensor& inputs, RandomKey key)>;
 /// (x − mean)/std, each with one number for every channel, or one for all.
 ///
 /// Shapes: inputs [B, C, ...], such as images, or rows of C columns.
-/// Throws: ValueError unless both have the same number of numbers, at least one, and each std is above 0. For a
-/// batch, the transform throws ShapeError for another number of channels, and DTypeError for integers.
+/// Throws: ValueError unless both have the same length, at least 1, and each std is above 0. For a batch, the
+/// transform throws ShapeError for another number of channels, and DTypeError for integers.
 Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where = {});
 
 /// Moves each image by a random whole number of pixels, at most `pixels` in each direction, and fills in zeros.

@@ -15,8 +15,8 @@ struct Conv2dConfig {
   bool bias = true;        ///< whether it has a bias
 };
 
-/// conv2d with parameters of its own: `weight` [out, in/groups, R, S] and `bias` [out], which start as
-/// U(−1/√fan, 1/√fan), fan = in/groups·R·S, as in PyTorch.
+/// A layer for conv2d. The parameters `weight` [out, in/groups, R, S] and `bias` [out] start as U(−1/√fan, 1/√fan),
+/// fan = in/groups·R·S, as in PyTorch.
 class Conv2d : public Module {
  public:
   /// Throws: ValueError for sizes below 1, and for channels that are not a multiple of the groups.
@@ -79,7 +79,7 @@ struct ConvTranspose2dConfig {
   Size2d dilation = 1;        ///< the distance of neighbouring taps
 };
 
-/// conv_transpose2d with parameters of its own: `weight` [in, out/groups, R, S] and `bias` [out], which start as
+/// A layer for conv_transpose2d. The parameters `weight` [in, out/groups, R, S] and `bias` [out] start as
 /// U(−1/√fan, 1/√fan), fan = out/groups·R·S, as in PyTorch.
 class ConvTranspose2d : public Module {
  public:

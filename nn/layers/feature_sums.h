@@ -17,7 +17,7 @@ class FeatureSums {
   /// Adds the T tokens that come next, at most kRecent.
   ///
   /// Shapes: the features of their keys [B, H, T, F], v [B, H, T, D].
-  /// Dtypes: v may be bfloat16 beside float32.
+  /// Dtypes: v may be bfloat16 while the features are float32.
   void add(const Tensor& key_features, const Tensor& v);
 
   /// The output o = F / g with [F, g] = Sᵀ φ(q).

@@ -71,7 +71,7 @@ struct BatchNormConfig {
   bool bias = true;                      ///< whether it has a bias, where affine
 };
 
-/// batch_norm with parameters of its own. `weight` and `bias` [num_features] start as ones and zeros. The buffers
+/// A layer for batch_norm. The parameters `weight` and `bias` [num_features] start as ones and zeros. The buffers
 /// `running_mean` and `running_var` [num_features] start as zeros and ones, and `num_batches_tracked` [] as 0. Each
 /// call in training updates them, and evaluation normalises by them.
 ///
@@ -127,7 +127,7 @@ struct GroupNormConfig {
   bool bias = true;    ///< whether it has a bias, where affine
 };
 
-/// group_norm with parameters of its own: `weight` and `bias` [num_channels], which start as ones and zeros.
+/// A layer for group_norm. The parameters `weight` and `bias` [num_channels] start as ones and zeros.
 ///
 /// Source: Wu & He 2018.
 class GroupNorm : public Module {

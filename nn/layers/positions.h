@@ -13,7 +13,7 @@ enum class Positions : uint8_t {
 };
 
 /// Adds to each token a vector for its position. `learned` has the parameter `weight` [length, width], which starts
-/// with the standard deviation `spread`, by default that of an embedding. `rotary` and `none` add nothing.
+/// as N(0, spread²), by default like an embedding. `rotary` and `none` add nothing.
 class PositionEmbedding : public Module {
  public:
   /// Throws: ValueError for learned positions of a length below 1.

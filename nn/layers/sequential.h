@@ -22,7 +22,7 @@ namespace linnet::nn {
 ///     net.add([](const Tensor& x) { return leaky_relu(x, 0.1).flatten(1); });
 class Sequential : public Module {
  public:
-  /// A model of its own, or a submodule of `parent`.
+  /// A whole model, or a submodule of `parent`.
   explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
       : Module(rng, dtype, device) {}
   Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}

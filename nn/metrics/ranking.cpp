@@ -34,7 +34,7 @@ std::vector<Candidate> ranked(const Tensor& scores, const Tensor& targets, doubl
     candidates.push_back({score[i], target[i]});
   }
   if (std::ranges::none_of(target, [](double value) { return value > 0; })) {
-    throw ValueError(fmt::format("none of the {} targets is above 0, so nothing is to be found; leave the list out",
+    throw ValueError(fmt::format("none of the {} targets is above 0, so there is nothing to find; leave the list out",
                                  target.size()));
   }
   std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::score);

@@ -29,9 +29,9 @@ struct DecoderState {
 /// A decoder-only language model like GPT-2: token and position embeddings, blocks, a final norm, and a head that
 /// shares the token embedding's weight. Submodules: `tok`, `pos`, `blocks.<i>`, `norm`.
 ///
-/// Weights of rank 2 and more, including Fastformer's w_q and w_k, start as N(0, 0.02); numbers after the comma are
-/// standard deviations. Weights that end a residual branch start as N(0, 0.02/√(2·layers)), fastmax2's query and key
-/// weights as N(0, 0.2), and biases as 0. Only convolutions keep their own initial weights.
+/// Weights of rank 2 and more, including Fastformer's w_q and w_k, start as N(0, 0.02²). Those that end a residual
+/// branch start as N(0, 0.02²/(2·layers)), and fastmax2's query and key weights as N(0, 0.2²). Convolutions keep
+/// their own initial weights. Biases start as 0.
 class DecoderLM : public Module {
  public:
   /// Throws: ValueError for a vocabulary or layers below 1, for learned positions with a context below 1, and for a
@@ -52,7 +52,7 @@ class DecoderLM : public Module {
   /// Throws: ValueError where the attention has no step form (Mechanism::step).
   DecoderState start() const;
   /// The step form: takes the next token of each text and returns the logits of the token after it. These agree with
-  /// `operator()` at that position to rounding.
+  /// `operator()` at that position up to rounding.
   ///
   /// Shapes: ids [B] → [B, V].
   /// Throws: as operator().

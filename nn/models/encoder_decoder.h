@@ -15,8 +15,8 @@ struct EncoderDecoderConfig {
   int64_t target_tokens = 0;   ///< length of the longest target
   int64_t encoder_layers = 1;  ///< number of encoder layers
   int64_t decoder_layers = 1;  ///< number of decoder layers
-  bool share_layers =
-      false;  ///< one encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT)
+  /// One encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT).
+  bool share_layers = false;
   /// Options of every layer, with the encoder's attention. The model sets `causal`, `rotary` from `positions`,
   /// `max_tokens` and `shared`. Its `dropout` also applies to the embeddings.
   BlockConfig block = {};
@@ -46,7 +46,7 @@ struct EncoderDecoderState {
 /// Padding must be at the end. The ids of padding tokens do not change results at all. The number of padding tokens
 /// of a source changes only rounding, except with bigbird and reformer in the encoder, whose blocks depend on it.
 ///
-/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `source_pos`, `target_pos`,
+/// Embeddings and learned positions start as N(0, 0.02²). Submodules: `tok`, `source_pos`, `target_pos`,
 /// `encoder.<i>`, `encoder_norm`, `decoder.<i>`, `decoder_norm`. Parameters, if the encoder's attentions or the
 /// cross-attentions share one: `shared_attention`, `shared_cross`.
 ///
@@ -88,8 +88,8 @@ class EncoderDecoder : public Module {
   /// Throws: as operator().
   EncoderDecoderState start(const Tensor& source, const Tensor& source_mask = {}, Where where = {}) const;
   /// The step form: takes the next token of each target and returns the logits of the token after it. These agree
-  /// with operator() at that position to rounding. Where the decoder's self-attention has no step form, it evaluates
-  /// the sequence form on all tokens so far.
+  /// with operator() at that position up to rounding. Where the decoder's self-attention has no step form, it
+  /// evaluates the sequence form on all tokens so far.
   ///
   /// Shapes: ids [R] → [R, V].
   /// Throws: as operator().

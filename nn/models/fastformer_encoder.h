@@ -47,14 +47,14 @@ class FastformerLayer : public Module {
 /// Source: Wu et al. 2021.
 class FastformerEncoder : public Module {
  public:
-  /// A model of its own, or a submodule of `parent`.
+  /// A whole model, or a submodule of `parent`.
   ///
   /// Throws: ValueError as FastformerAttention does, and for layers below 1.
   explicit FastformerEncoder(Generator& rng, const FastformerEncoderConfig& config = {}, DType dtype = DType::float32,
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
 
-  /// One vector for each sequence of embeddings; 0 for a sequence of padding alone.
+  /// One vector for each sequence of embeddings; 0 for a sequence of only padding.
   ///
   /// Shapes: x [B, N, width], `padding_mask` [B, N] → [B, width].
   /// Dtypes: dtype(). `padding_mask` is bool, false where a token is padding.

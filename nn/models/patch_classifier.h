@@ -17,8 +17,8 @@ struct PatchClassifierConfig {
   Positions positions = Positions::learned;  ///< how it knows the order of patches
 };
 
-/// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start with standard
-/// deviation 1, with fastformer 0.3. Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`. Parameter, if the
+/// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start as N(0, 1), with
+/// fastformer as N(0, 0.3²). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`. Parameter, if the
 /// attentions share one: `shared_attention`.
 ///
 /// Source: Dosovitskiy et al. 2021.

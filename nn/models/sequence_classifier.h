@@ -44,7 +44,7 @@ struct SequenceClassifierConfig {
 /// results at all. The number of padding tokens changes only rounding, except with bigbird and reformer, whose blocks
 /// depend on it. In training it also changes which numbers dropout drops.
 ///
-/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `map` with an embedding_width, `pos`,
+/// Embeddings and learned positions start as N(0, 0.02²). Submodules: `tok`, `map` with an embedding_width, `pos`,
 /// `blocks.<i>`, `norm`, `pool` with Pooling::attention, `fc1` without `linear_head`, `fc2`. Parameter, if the
 /// attentions share one: `shared_attention`.
 ///

@@ -45,7 +45,7 @@ void check_shards(const DataParallelOptions& options, int ranks) {
                     shards, options.accumulate, kMostShards));
   }
   if (!options.any_order && !std::has_single_bit(static_cast<uint64_t>(shards))) {
-    throw ValueError(fmt::format("{} shards: their tree takes 1, 2, 4, 8, … of them", shards));
+    throw ValueError(fmt::format("{} shards: their number must be a power of two: 1, 2, 4, 8, …", shards));
   }
   if (shards % ranks != 0) {
     throw ValueError(fmt::format("{} ranks do not divide {} shards; {}", ranks, shards,
@@ -261,8 +261,8 @@ void DataParallel::check_same(Where where) {
   const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });
   if (other == texts.end()) return;
   throw ValueError(
-      fmt::format("the parameters of rank {} have other bits than those of rank 0; ranks need processors "
-                  "with the same instruction set, or LINNET_ISA for the best that all have",
+      fmt::format("the parameters of rank {} differ from those of rank 0; ranks need processors with "
+                  "the same instruction set, or LINNET_ISA set to the best that all have",
                   other - texts.begin()));
 }
 

@@ -57,7 +57,7 @@ class DataParallel {
   /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
   /// Make it after parameters are loaded and frozen.
   ///
-  /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide.
+  /// Throws: ValueError for a number of shards that is not a power of two or that the ranks do not divide.
   DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
@@ -73,7 +73,7 @@ class DataParallel {
 
   /// Compares the parameters and the generator of all ranks with those of rank 0.
   ///
-  /// Throws: ValueError, on all ranks, where bits differ.
+  /// Throws: ValueError, on all ranks, if any bit differs.
   void check_same(Where where = {});
 
   /// The seconds that all calls of `backward` waited for other ranks after their last gradient was computed.

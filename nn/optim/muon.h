@@ -49,7 +49,7 @@ class Muon : public Optimizer {
   ///
   /// Shapes: matrices. Give embeddings, gains and biases to another optimizer.
   /// Dtypes: float32 or float64.
-  /// Throws: as Adam; ShapeError for a parameter that is no matrix; ValueError for ns_steps outside 0 … 99.
+  /// Throws: as Adam; ShapeError for a parameter that is not a matrix; ValueError for ns_steps outside 0 … 99.
   explicit Muon(std::vector<Tensor> parameters, const MuonConfig& config = {});
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
   template <std::convertible_to<double> Rate>

@@ -43,7 +43,7 @@ void check_parameter(const Tensor& parameter) {
   if (parameter.dtype() != DType::float32 && parameter.dtype() != DType::float64) {
     const bool is_storage = parameter.dtype() == DType::bfloat16;
     throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}{}; train its to(DType::float32)", shape,
-                                 name_of(parameter.dtype()), is_storage ? ", which is storage" : ""));
+                                 name_of(parameter.dtype()), is_storage ? ", which is only for storage" : ""));
   }
 }
 
@@ -149,7 +149,7 @@ void Optimizer::step(const StepOptions& options, Where where) {
       }
       if (slot->moments.empty() && moments_ > 0) {
         if (Recording::is_under_way()) {
-          throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
+          throw AutogradError("a parameter has its first gradient in a recorded step; make a step with one before");
         }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }

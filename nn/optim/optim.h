@@ -110,7 +110,7 @@ class Optimizer : public detail::RefusedStateMembers {
   /// `StepOptions` themselves, through `Update::scalars`, so that the host need not wait for the device.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError when there is nothing to train, when a parameter comes twice, is no leaf or is not
+  /// Throws: ValueError when there is nothing to train, when a parameter comes twice, is not a leaf or is not
   /// contiguous, and for settings that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
@@ -174,7 +174,7 @@ class SGD : public Optimizer {
   /// One group of all parameters, or several groups.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// Throws: ValueError for no parameters, for one that comes twice, is not a leaf or is not contiguous, and for
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
@@ -206,7 +206,7 @@ class Adam : public Optimizer {
   /// One group of all parameters, or several groups. Betas are in [0, 1), other settings at least 0.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// Throws: ValueError for no parameters, for one that comes twice, is not a leaf or is not contiguous, and for
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
@@ -269,7 +269,7 @@ class AdamW : public Adam {
 ///
 /// Shapes: rank 0.
 /// Dtypes: float64.
-/// Throws: ValueError for a `norm_type` that is no norm.
+/// Throws: ValueError for a `norm_type` that is not a norm.
 Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type = 2, Where where = {});
 /// The factor that brings gradients of this norm (from `grad_norm`) to a norm of at most `max_norm`:
 /// max_norm / (norm + 1e-6), as in PyTorch, but at most 1. It is also 1 if the norm is infinite or NaN; PyTorch then

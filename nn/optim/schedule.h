@@ -119,7 +119,7 @@ struct PlateauConfig {
   bool maximise = false;    ///< whether more is better, as with an accuracy: PyTorch's mode "max"
   double factor = 0.1;      ///< a reduction multiplies the rate by this; below 1
   int64_t patience = 10;    ///< how many measurements in a row may be no better before the rate is reduced
-  double threshold = 1e-4;  ///< better means better than the best by this share of it: threshold_mode "rel"
+  double threshold = 1e-4;  ///< a better measurement beats the best by this share of it: threshold_mode "rel"
   int64_t cooldown = 0;     ///< how many measurements after a reduction do not count against `patience`
   double min_lr = 0;        ///< the lowest rate
   double eps = 1e-8;        ///< a reduction by this or less is not made

@@ -28,8 +28,8 @@ struct WordVectors {
 ///
 /// Cost: one pass over the file; found·D² for the covariance and D³ to draw, or neither if found < D. It takes one
 /// draw from `rng`.
-/// Throws: IoError, with the line, for a line with another number of numbers, for more than 1,024 numbers, for a
-/// number that cannot be read or is beyond ±1e18, and for a file without any word of the vocabulary.
+/// Throws: IoError, with the line, for a line without D numbers, for a D above 1,024, for a number that cannot be
+/// read or is beyond ±1e18, and for a file without any word of the vocabulary.
 /// Source: Pennington et al. 2014 for the files; Wu et al. 2021, section 4.1, for the words without a vector.
 WordVectors read_glove(const std::filesystem::path& path, const WordVocabulary& vocabulary, Generator& rng,
                        Where where = {});

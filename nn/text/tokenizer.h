@@ -9,7 +9,7 @@
 namespace linnet::nn {
 
 /// Turns text into the ids that a language model takes, and back. `Vocabulary` (data/text.h) does so by characters,
-/// `BytePairTokenizer` by byte pairs.
+/// `BytePairTokenizer` by byte pairs, `WordVocabulary` by English words.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
