@@ -319,7 +319,8 @@ Mechanism fastformer_mechanism() {
                      &FastformerConfig::projections, 2, 16);
   projections.older_names = {"columns"};
   m.option_list = {
-      word_option("fastformer_interaction", "how fastformer's global vector meets a token (default: product)",
+      word_option("fastformer_interaction",
+                  "how fastformer combines its global vector with a token (default: product)",
                   &FastformerConfig::interaction, interaction_words()),
       words_option("share", "query-value and heads (fastformer; default: query-value)",
                    OptionWords<bool FastformerConfig::*>{{"query-value", &FastformerConfig::share_query_value},

@@ -88,7 +88,7 @@ class Loader {
   /// unless that is dropped.
   int64_t batches_per_epoch() const;
 
-  const LoaderOptions& options() const { return options_; }  ///< those given to the constructor
+  const LoaderOptions& options() const { return options_; }  ///< the options given to the constructor
 
   /// The loader's position in the stream of batches, for a checkpoint.
   struct Position {

@@ -41,8 +41,8 @@ namespace linnet::nn {
 /// Source: Rajbhandari et al. 2020, ZeRO: memory optimizations toward training trillion parameter models, stage 1.
 class ZeroRedundancyOptimizer {
  public:
-  /// Make it after parameters are frozen, because it divides only those that are trained evenly. The group and the
-  /// optimizer must outlive it. With one rank it changes nothing.
+  /// Make it after parameters are frozen, because it divides the trained ones evenly among the ranks. The group and
+  /// the optimizer must outlive it. With one rank it changes nothing.
   ///
   /// Throws: ValueError, with several ranks, for an optimizer that has made steps already.
   ZeroRedundancyOptimizer(ProcessGroup& group, Optimizer& optimizer, Where where = {});

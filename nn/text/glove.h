@@ -11,7 +11,7 @@ namespace linnet::nn {
 
 /// Vectors for the words of a vocabulary.
 struct WordVectors {
-  Tensor vectors;        ///< [vocabulary.size(), D], float32; that of padding is 0
+  Tensor vectors;        ///< [vocabulary.size(), D], float32; the vector of padding is 0
   int64_t found = 0;     ///< words of the vocabulary that the file has
   int64_t repeated = 0;  ///< further lines for words that were already found; only the first line is used
 };
