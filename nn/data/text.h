@@ -87,7 +87,7 @@ Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t contex
 /// at the end is dropped. `ids` must outlive the data set.
 class Windows : public Dataset {
  public:
-  /// Throws: ValueError when `ids` is not longer than the context.
+  /// Throws: ValueError when `ids` is not longer than the context, or for a context below 1.
   Windows(std::span<const int64_t> ids, int64_t context, Where where = {});
   Windows(std::vector<int64_t>&& ids, int64_t context, Where where = {}) = delete;  // `ids` would not outlive it
   int64_t size() const override;

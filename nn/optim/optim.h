@@ -70,8 +70,8 @@ class Optimizer : public detail::RefusedStateMembers {
   /// Changes every parameter that has a gradient, and leaves the others alone.
   ///
   /// Cost: one pass over the parameters.
-  /// Throws: AutogradError when no parameter has a gradient; ShapeError and DTypeError for an option of another size
-  /// or dtype.
+  /// Throws: AutogradError when no parameter has a gradient, and in a Recording when one has its first gradient;
+  /// DeviceError for a gradient on another device; ShapeError and DTypeError for an option of another size or dtype.
   void step(const StepOptions& options = {}, Where where = {});
   /// Drops the gradients.
   void zero_grad();
