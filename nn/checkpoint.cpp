@@ -13,16 +13,16 @@
 #include <linnet/core/files/utf8.h>
 #include <linnet/nn/write_of_ranks.h>
 
-/// A part's tensors are called `part.name`, its numbers and texts are in the file's metadata, and so are the settings
-/// of a model, as `linnet.settings.part.name`, and the names of all parts.
+/// How the file is laid out: a part's tensors are called `part.name`. Its numbers and texts are in the file's
+/// metadata, which also has the settings of a model, as `linnet.settings.part.name`, and the names of all parts.
 
 namespace linnet::nn {
 namespace {
 
-/// The metadata with the names of all parts, with dots between them, which no name has.
+/// The metadata key whose value has the names of all parts, separated by dots, because no name has a dot.
 constexpr const char* kParts = "linnet.parts";
 
-/// The entries whose names begin with `prefix`, without it, and with `other` in its place.
+/// The entries whose names begin with `prefix`, with `other` in its place.
 template <class Value>
 std::map<std::string, Value> renamed(const std::map<std::string, Value>& all, const std::string& prefix,
                                      const std::string& other) {
@@ -39,7 +39,7 @@ std::pair<std::string, std::string> part_and_key(const std::string& name) {
   return {name.substr(0, dot), dot == name.size() ? "" : name.substr(dot + 1)};
 }
 
-/// The names in a file's list of parts, which one of an older version lacks.
+/// The names in a file's list of parts; empty for a file of an older version, which has no list.
 std::set<std::string> listed_parts(const Safetensors& content) {
   std::set<std::string> parts;
   const auto list = content.metadata.find(kParts);
@@ -53,7 +53,8 @@ TensorMap part_of(const Safetensors& content, const std::string& name) {
   return renamed(content.tensors, name + ".", "");
 }
 
-/// Brings the present values of tensors back. Copying them allocates nothing, so it cannot fail where memory ran out.
+/// Returns a function that restores the present values of tensors. It allocates nothing, so it works even when an
+/// allocation has failed.
 std::function<void()> copy_of(const TensorMap& tensors) {
   std::vector<std::pair<Tensor, Tensor>> before;
   for (const auto& [name, tensor] : tensors) before.emplace_back(tensor, tensor.clone());
@@ -62,12 +63,12 @@ std::function<void()> copy_of(const TensorMap& tensors) {
   };
 }
 
-/// The last one first.
+/// Calls the last one first.
 void undo_all(const std::vector<std::function<void()>>& undo) {
   for (auto last = undo.rbegin(); last != undo.rend(); ++last) (*last)();
 }
 
-/// Throws ValueError for a model with other settings. A file that has none is taken.
+/// Throws ValueError for a model with other settings. A file without settings is accepted.
 void check_same_settings(const Module& model, const Safetensors& content, const std::string& name) {
   const std::vector<DifferentSetting> different = model.different_settings(content.metadata, name);
   if (different.empty()) return;
@@ -75,7 +76,7 @@ void check_same_settings(const Module& model, const Safetensors& content, const 
   throw ValueError(fmt::format("{} is {} here and {} there", setting, here, detail::shortened(there)));
 }
 
-/// A number that stands for a list (FNV-1a).
+/// A hash of a list (FNV-1a over its numbers).
 uint64_t hash_of(const std::vector<int64_t>& list) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const int64_t number : list) hash = (hash ^ static_cast<uint64_t>(number)) * 0x100000001b3;
@@ -90,7 +91,7 @@ std::string order_of(const Loader& loader) {
                      options.drop_last, lengths.empty() ? "" : fmt::format(", lengths {:016x}", hash_of(lengths)));
 }
 
-/// Throws ValueError for a loader with other options, whose batches the position does not count.
+/// Throws ValueError for a loader with other options, because the position would count different batches.
 void check_same_order(const Loader& loader, const std::string& there) {
   const std::string here = order_of(loader);
   if (here == there) return;
@@ -193,7 +194,7 @@ Checkpoint& Checkpoint::add_number(const std::string& name, Number& number) {
       {.name = name,
        .save =
            [&number, name](Safetensors& content) {
-             content.metadata[name] = fmt::to_string(number);  // reads back to the bit
+             content.metadata[name] = fmt::to_string(number);  // with enough digits to restore it bit for bit
            },
        .load = [this, &number, name](const Safetensors& content) { number = number_in<Number>(content, name); },
        .remember = [&number] { return Undo([&number, before = number] { number = before; }); }},
@@ -255,7 +256,8 @@ Safetensors Checkpoint::content() const {
     std::string& names = content.metadata[kParts];
     names += names.empty() ? part.name : "." + part.name;
   }
-  content.metadata.insert(metadata_.begin(), metadata_.end());  // they may come from another file: ours stay
+  // `metadata_` may come from another file and have names that are taken; `insert` then keeps the values above.
+  content.metadata.insert(metadata_.begin(), metadata_.end());
   return content;
 }
 
@@ -292,7 +294,7 @@ void Checkpoint::load(const LoadOptions& options, Where where) {
   try {
     for (size_t i = 0; i < parts_.size(); ++i) {
       part = &parts_[i];
-      const bool is_last = i + 1 == parts_.size();  // no error follows, so copies would be of no use
+      const bool is_last = i + 1 == parts_.size();  // no later part can fail, so it need not be undone
       Undo undo_this = is_last ? Undo() : part->remember();
       part->load(content);
       undo.push_back(std::move(undo_this));

@@ -17,17 +17,17 @@
 
 namespace linnet::nn {
 
-/// Whatever gives its state as tensors by name, and takes it back: an optimizer, ReduceLROnPlateau,
-/// ExponentialMovingAverage, or a class of your own. If it has `bool needs(const std::string& name) const` too, a
-/// checkpoint reads only those of its tensors for which this is true.
+/// A class that gives its state as tensors by name, and loads it again: an optimizer, ReduceLROnPlateau,
+/// ExponentialMovingAverage, or a class of your own. If it also has `bool needs(const std::string& name) const`, a
+/// checkpoint reads only the tensors for which this is true.
 template <class T>
 concept HasState = requires(T& part, const T& same, const TensorMap& state) {
   { same.state() } -> std::same_as<TensorMap>;
   part.load_state(state);
 };
 
-/// Everything that a training run needs to go on as if it had never stopped, in one safetensors file. A run adds its
-/// parts by name, and a checkpoint refers to them, so they must outlive it:
+/// Everything that a training run needs to continue as if it had never stopped, in one safetensors file. A program
+/// adds the parts of its run by name. The checkpoint keeps references to them, so they must outlive it:
 ///
 ///     nn::Checkpoint checkpoint("run.safetensors");
 ///     checkpoint.add("model", model).add("optimizer", optimizer);
@@ -44,14 +44,14 @@ concept HasState = requires(T& part, const T& same, const TensorMap& state) {
 ///     }
 class Checkpoint {
  public:
-  /// `metadata` are further texts for the file, for other readers of it.
+  /// `metadata` is further text that is written to the file, for its other readers.
   explicit Checkpoint(std::filesystem::path path, std::map<std::string, std::string> metadata = {});
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  /// Adds a part of the run: a model, whatever has a state, a generator, a loader's position, a number, a text, or a
-  /// tensor, which is loaded in place. Set again what a state does not hold, such as Adam's set_beta1. A loader must
-  /// be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`.
+  /// Adds a part of the run: a model, an object that HasState, a generator, a loader's position, a number, a text, or
+  /// a tensor, which is loaded in place. After loading, set again what a state does not hold, such as Adam's
+  /// set_beta1. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`.
   ///
   /// Throws: ValueError for a name that is taken or empty, or has a dot.
   Checkpoint& add(const std::string& name, Module& model);
@@ -72,16 +72,16 @@ class Checkpoint {
   Checkpoint& add(const std::string& name, std::string& text);
   Checkpoint& add(const std::string& name, const Tensor& tensor);
 
-  /// Whether there is a file.
+  /// Whether the file exists.
   bool exists() const { return std::filesystem::exists(path_); }
 
-  /// Replaces the file when the new one is complete. Another process that loads it meanwhile sees the old one or the
-  /// new one.
+  /// Writes a new file, which replaces the old one when it is complete. Another process that loads it meanwhile reads
+  /// either the old file or the new one.
   ///
   /// Throws: IoError when it cannot be written; the old file is then still there.
   void save(Where where = {}) const;
-  /// The same by a group whose ranks have parts of a state each, as those of a ZeroRedundancyOptimizer. All ranks
-  /// make the call. Rank 0 writes what it has, and the tensors that others alone have, which they send one at a time.
+  /// The same for a group in which each rank has a part of a state, as with a ZeroRedundancyOptimizer. All ranks make
+  /// the call. Rank 0 writes its own tensors and those that only other ranks have, which they send one at a time.
   ///
   /// Throws: as above, on all ranks.
   void save(ProcessGroup& group, Where where = {}) const;
@@ -100,7 +100,7 @@ class Checkpoint {
     std::string name;
     std::function<void(Safetensors& content)> save;
     std::function<void(const Safetensors& content)> load;    ///< an error leaves the part as it was
-    std::function<Undo()> remember;                          ///< returns what brings back the present values
+    std::function<Undo()> remember;                          ///< returns a function that restores the present values
     std::function<bool(const std::string& key)> needs = {};  ///< whether `load` uses a tensor; empty: it uses all
   };
 

@@ -32,8 +32,8 @@ void kaiming_uniform_(Tensor tensor, Generator& rng, double a = 0, Where where =
 /// N(0, σ²), σ = √(2/((1 + a²)·fan in)).
 void kaiming_normal_(Tensor tensor, Generator& rng, double a = 0, Where where = {});
 
-/// The weights of a layer and their bias, which may be undefined, as PyTorch starts linear layers and convolutions:
-/// U(−1/√fan in, 1/√fan in).
+/// Initialises a layer's weight and its bias, which may be undefined, as PyTorch does for linear layers and
+/// convolutions: U(−1/√fan in, 1/√fan in).
 void fan_in_uniform_(Tensor weight, Tensor bias, Generator& rng, Where where = {});
 
 }  // namespace linnet::nn::init

@@ -8,16 +8,17 @@
 #include <linnet/core/tensor.h>
 #include <linnet/ops/layers/loss.h>  // accuracy, and binary_cross_entropy_with_logits, which is the log loss
 
-/// Metrics: what a model is judged by. None of them is differentiable, and all are computed in float64 on the CPU
-/// from tensors on any device. A metric of a whole data set is not the mean of those of its batches, so collect the
-/// scores of all batches first, for example with `concat`.
+/// Metrics, by which models are compared. None of them is differentiable, and all are computed in float64 on the CPU
+/// from tensors on any device. A metric of a whole data set is not the mean of the metrics of its batches, so collect
+/// the scores of all batches first, for example with `concat`.
 
 namespace linnet::nn {
 
 // ---- Classification: which class has the largest logit ----
 
-/// The mean over all classes of F1 = 2·P·R/(P + R), where P is the share of right ones among the rows that were taken
-/// for the class, and R the share of those found among the rows of the class. F1 is 0 for a class that has none.
+/// The mean over all classes of F1 = 2·P·R/(P + R). The precision P is the share of correct rows among those that
+/// were predicted as the class; the recall R is the share of the class's rows that were predicted as it. F1 is 0 for
+/// a class without a correct row.
 ///
 ///     double f = nn::macro_f1(model(inputs), targets);
 ///
@@ -40,8 +41,8 @@ double macro_f1(const Tensor& logits, const Tensor& targets, Where where = {});
 /// Source: Hanley & McNeil 1982; scikit-learn's roc_auc_score.
 double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 
-/// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down, where P_n and R_n are precision and recall
-/// when all that score as high count as positive.
+/// Σ (R_n − R_{n−1})·P_n over the distinct scores from the highest down. P_n and R_n are precision and recall when
+/// all candidates with at least the n-th score are predicted as positive.
 ///
 /// Shapes, Dtypes, Cost: as roc_auc.
 /// Throws: as roc_auc, but no negative is needed.
@@ -49,8 +50,8 @@ double roc_auc(const Tensor& scores, const Tensor& targets, Where where = {});
 double average_precision(const Tensor& scores, const Tensor& targets, Where where = {});
 
 /// The mean of 1/rank over the positives of one list of candidates. Among equal scores the later candidate ranks
-/// first, so that a model with equal scores gains nothing from the order of the candidates. Elsewhere the metric of
-/// this name takes the first positive alone; with one positive both are the same.
+/// first, so that a model with equal scores gains nothing from the order of the candidates. Other libraries' metric
+/// of this name takes only the first positive; with one positive both are the same.
 ///
 /// Shapes, Dtypes, Cost: as roc_auc.
 /// Throws: as roc_auc, but no negative is needed.
@@ -68,8 +69,8 @@ double ndcg(const Tensor& scores, const Tensor& targets, int64_t k, Where where 
 
 // ---- ROUGE: what a summary shares with a reference ----
 
-/// What share of the prediction is in the reference, what share of the reference is in the prediction, and
-/// 2·precision·recall/(precision + recall), or 0.
+/// Precision is the share of the prediction that is in the reference, recall is the share of the reference that is in
+/// the prediction, and F1 is 2·precision·recall/(precision + recall), or 0 if both are 0.
 struct RougeScore {
   double precision = 0, recall = 0, f1 = 0;  ///< from 0 to 1
 };
@@ -79,24 +80,23 @@ struct RougeOptions {
   bool use_stemmer = false;  ///< whether tokens of more than 3 bytes are replaced by their `porter_stem`
 };
 
-/// ROUGE of a prediction: the score with the reference that gives the best F1, the first of equal ones. A token is a
-/// run of the letters a–z and of digits, after the text is lower-cased; all else separates tokens, so `café` is
-/// `caf`.
+/// ROUGE of a prediction: the score with the reference that gives the best F1, or with the first of several such. A
+/// token is a run of the letters a–z and of digits, after the text is lower-cased. All else separates tokens,
+/// so `café` is `caf`.
 ///
 ///     std::vector<nn::RougeScore> scores;
 ///     scores.push_back(nn::rouge_n("the cat sat", {"the cat was here", "a cat sat"}, 2));
 ///     double percent = 100 * nn::mean_rouge(scores).f1;
 ///
 /// `rouge_n` counts the n-grams that both have, `rouge_l` takes their longest common subsequence of tokens.
-/// `rouge_lsum` takes the lines of both for sentences: a token of a reference's sentence is a hit where it is part of
-/// the longest common subsequence with any sentence of the prediction, as long as both texts have unused copies of
-/// it. Papers on CNN/DailyMail usually print `rouge_lsum` as R-L.
+/// `rouge_lsum` treats each line as a sentence: a token of a reference's sentence is a hit if it is part of the
+/// longest common subsequence with any sentence of the prediction, as long as both texts have unused copies of it.
+/// Papers on CNN/DailyMail usually report `rouge_lsum` as R-L.
 ///
-/// Cost, for P tokens of the prediction and R of a reference: rouge_n sorts n-grams; rouge_l takes a time of P·R and
-/// memory for P and R; rouge_lsum takes a time of P·R and, for the two longest sentences, a bit for each pair of
-/// their tokens.
+/// Cost, for P tokens of the prediction and R of a reference: rouge_n sorts n-grams; rouge_l takes time O(P·R) and
+/// memory O(P + R); rouge_lsum takes time O(P·R) and one bit for each pair of tokens of the two longest sentences.
 /// Throws: ValueError without references, and for n below 1.
-/// Source: Lin 2004; the definitions of Google's rouge-score 0.1.2, which the figures equal.
+/// Source: Lin 2004; the definitions of Google's rouge-score 0.1.2, with the same results.
 RougeScore rouge_n(std::string_view prediction, const std::vector<std::string>& references, int64_t n,
                    const RougeOptions& options = {}, Where where = {});
 RougeScore rouge_l(std::string_view prediction, const std::vector<std::string>& references,
@@ -104,7 +104,7 @@ RougeScore rouge_l(std::string_view prediction, const std::vector<std::string>& 
 RougeScore rouge_lsum(std::string_view prediction, const std::vector<std::string>& references,
                       const RougeOptions& options = {}, Where where = {});
 
-/// The figures of a corpus: the mean precision, the mean recall and the mean F1 of its texts' scores.
+/// The scores of a corpus: the mean precision, the mean recall and the mean F1 of its texts.
 ///
 /// Throws: ValueError without scores.
 RougeScore mean_rouge(const std::vector<RougeScore>& scores, Where where = {});

@@ -42,8 +42,8 @@ std::string describe(const Tensor& tensor) {
 /// The prefix of settings in a file's metadata, before the setting's name in the model.
 constexpr const char* kSettings = "linnet.settings.";
 
-/// One line for each kind of difference, which several layers may have: "different: heads is 4 here and 8 there, in
-/// blocks.0.attention and 5 more".
+/// One line for each difference; layers with the same difference share a line: "different: heads is 4 here and 8
+/// there, in blocks.0.attention and 5 more".
 std::vector<std::string> describe(const std::vector<DifferentSetting>& differences) {
   std::vector<std::string> lines;
   std::vector<std::vector<std::string>> places;  // the layers of each line
@@ -118,7 +118,7 @@ Module::Module(Module& parent, std::string name, std::string kind)
 
 Module::~Module() {
   if (parent_ != nullptr) std::erase(parent_->children_, this);
-  for (Module* child : children_) child->parent_ = nullptr;  // for a child that outlives this
+  for (Module* child : children_) child->parent_ = nullptr;  // a child may outlive this
 }
 
 void Module::check_name(const std::string& name) const {
@@ -242,10 +242,10 @@ TensorMap Module::state() const {
 
 namespace {
 
-/// A file may hold a million names that the model does not have. The message lists this many.
+/// The most unexpected names that a message lists, since a file may have millions.
 constexpr size_t kMostListed = 1000;
 
-/// The text before a dot that stands before each name of `to` in `from`; empty where there is none.
+/// The prefix, with its dot, that `from` has before every name of `to`; empty if there is none.
 std::string common_prefix(const TensorMap& to, const TensorMap& from) {
   if (to.empty()) return "";
   for (const auto& [name, tensor] : from) {
@@ -323,8 +323,8 @@ IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& optio
 void Module::save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                   Where where) const {
   Safetensors content{.tensors = state(), .metadata = settings_metadata()};
-  content.metadata.insert(metadata.begin(),
-                          metadata.end());  // `metadata` may come from another file and have settings: ours stay
+  // `metadata` may come from another file and have its settings; `insert` then keeps this model's.
+  content.metadata.insert(metadata.begin(), metadata.end());
   write_safetensors(path, content, where);
 }
 

@@ -26,15 +26,15 @@ struct NamedTensor {
   Tensor tensor;     ///< a parameter or a buffer
 };
 
-/// Something that a module was built with, and what the same weights mean depends on it: `{"heads", 4}`.
+/// An option that a module was built with and that changes what its weights compute: `{"heads", 4}`.
 struct Setting {
   std::string name, value;  ///< UTF-8
-  bool may_differ = false;  ///< in evaluation the same weights compute the same with another value, as with dropout
-  std::string note = {};    ///< what an error says of a value that differs: which name stands for which number
-  /// Of a text.
+  bool may_differ = false;  ///< whether another value gives the same results in evaluation, as dropout's rate does
+  std::string note = {};    ///< added to an error about a different value, such as what its numbers mean
+  /// A setting with a text.
   Setting(std::string name_, std::string value_, bool may_differ_ = false, std::string note_ = {})
       : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_), note(std::move(note_)) {}
-  /// Of a number, with as many digits as tell it from all others of its type, or a bool.
+  /// A setting with a bool, or with a number, written with enough digits to restore it exactly.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Setting(std::string name_, Number number, bool may_differ_ = false, std::string note_ = {})
@@ -42,7 +42,7 @@ struct Setting {
 
  private:
   template <class Number>
-  static std::string text_of(Number number);  // of the types that module.cpp names
+  static std::string text_of(Number number);  // module.cpp instantiates it for each type
 };
 
 /// How a state is loaded.
@@ -50,29 +50,29 @@ struct LoadOptions {
   bool strict = true;  ///< whether names, and the settings in a file, must be the same on both sides
 };
 
-/// A setting that has another value where weights come from.
+/// A setting whose value differs between the model and the source of the weights.
 struct DifferentSetting {
   std::string name;         ///< in the model: `blocks.0.attention.heads`
-  std::string here, there;  ///< its values in the model and there
+  std::string here, there;  ///< its values in the model and in the source
   std::string note = {};    ///< the model's Setting::note
 };
 
-/// What a state that is loaded does not share with the model; nothing after a strict load.
+/// The differences between the model and a loaded state; empty after a strict load.
 struct IncompatibleKeys {
-  std::vector<std::string> missing_keys;     ///< of the model: these tensors stay as they were
-  std::vector<std::string> unexpected_keys;  ///< of the state
-  std::vector<DifferentSetting> settings;    ///< with other values on both sides
+  std::vector<std::string> missing_keys;     ///< names of the model that the state lacks; their tensors do not change
+  std::vector<std::string> unexpected_keys;  ///< names of the state that the model lacks
+  std::vector<DifferentSetting> settings;    ///< settings with different values
 };
 
 /// Copies values by name into the tensors of `to`. Throws ValueError, before it copies any, for tensors of another
-/// shape or dtype and, where `strict`, for names that only one side has. The message lists all of them, except
-/// that it has only the number of those beyond a thousand that `to` lacks, and calls `from` by `source`.
+/// shape or dtype and, with `strict`, for names that only one side has. The message lists all of them, but of the
+/// names that `to` lacks only the first thousand and the number of the others. It calls `from` by the name `source`.
 IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
                             const LoadOptions& options = {});
 
 class Module;
 
-/// What cannot be the parent of a layer.
+/// A type that cannot be the parent of a layer.
 template <class T>
 concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
 
@@ -85,8 +85,8 @@ concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
 ///       Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
 ///     };
 ///
-/// A module registers itself with its parent, the first argument of its constructor, and so can be neither
-/// copied nor moved; keep a list of them in a ModuleList. To copy weights: `b.load_state(a)`.
+/// A module registers itself with its parent, the first argument of its constructor. So it can be neither copied nor
+/// moved: keep several in a ModuleList, and copy weights with `b.load_state(a)`.
 class Module : public detail::RefusedModuleMembers {
  public:
   Module(const Module&) = delete;
@@ -95,12 +95,12 @@ class Module : public detail::RefusedModuleMembers {
 
   // ---- Parameters and buffers ----
 
-  /// Every parameter of this module and of those inside it, in the order of construction. One that several
+  /// Every parameter of this module and of those inside it, in the order of construction. A parameter that several
   /// modules share comes once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
-  /// The same without names: what an optimizer takes.
+  /// The same without names, as an optimizer takes them.
   std::vector<Tensor> parameters() const;
-  /// Tensors that belong to the state and are not trained.
+  /// Tensors that belong to the state but are not trained.
   std::vector<NamedTensor> named_buffers() const;
 
   /// Stops tracking gradients of all parameters, so that training leaves them as they are.
@@ -113,10 +113,10 @@ class Module : public detail::RefusedModuleMembers {
   void train(bool on = true);
   void eval() { train(false); }                ///< as train(false)
   bool training() const { return training_; }  ///< whether it is training
-  /// Says that step `step` of training begins, counted from 0, to the parts of a model that change between optimizer
-  /// steps, such as a Performer's random features. Call it before the first forward of the step, and outside of a
-  /// Recording. Since it depends on the step and the generator, a run that is resumed with both goes on as it would
-  /// have. Most models have no such parts, and in evaluation nothing changes.
+  /// Tells the model that training step `step` begins, counted from 0. It is for parts that change between optimizer
+  /// steps, such as a Performer's random features; most models have none, and in evaluation nothing changes. Call it
+  /// before the first forward of the step, and outside of a Recording. The change depends on the step and the
+  /// generator alone, so a run that is resumed with both is the same as one that never stopped.
   void begin_step(int64_t step);
 
   // ---- State ----
@@ -124,52 +124,52 @@ class Module : public detail::RefusedModuleMembers {
   /// Parameters and buffers by name. The tensors share their elements with the module.
   TensorMap state() const;
   /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
-  /// exactly their names, shapes and dtypes; it lists all that are missing, unexpected or different. With
-  /// `{.strict = false}` names may be missing and unexpected, and are returned. A TensorMap has no settings, so none
-  /// are compared.
+  /// exactly their names, shapes and dtypes; the message lists all that are missing, unexpected or different. With
+  /// `{.strict = false}` missing and unexpected names are no error and are returned. A TensorMap has no settings, so
+  /// none are compared.
   IncompatibleKeys load_state(const TensorMap& state, const LoadOptions& options = {}, Where where = {});
-  /// Copies the parameters and buffers of another module, as `load` does from its file: ValueError too where it has
-  /// other settings.
+  /// Copies the parameters and buffers of another module. Like `load`, it also throws ValueError where that has other
+  /// settings.
   IncompatibleKeys load_state(const Module& from, const LoadOptions& options = {}, Where where = {});
-  /// What the module was built with, for those who load its weights: all that its tensors' names and shapes do not
-  /// tell. A module of your own overrides it: `return {{"eps", eps_}, {"act", "gelu"}};`.
+  /// The options that the module was built with and that the names and shapes of its tensors do not show; loading
+  /// weights compares them. A module of your own overrides it: `return {{"eps", eps_}, {"act", "gelu"}};`.
   virtual std::vector<Setting> settings() const { return {}; }
   /// The settings of this module and of those inside it, with names such as `blocks.0.attention.heads`.
   std::vector<Setting> named_settings() const;
-  /// named_settings() as texts beside the tensors of a file: `linnet.settings.blocks.0.attention.heads` is `4`. With
+  /// named_settings() as metadata of a file: `linnet.settings.blocks.0.attention.heads` is `4`. With
   /// `part` = `encoder`, in a file of several models, it is `linnet.settings.encoder.blocks.0.attention.heads`.
   /// `save` writes them. If you write state() into a file of your own, write them too.
   std::map<std::string, std::string> settings_metadata(const std::string& part = "") const;
-  /// Where the settings among the texts of a file are not those of this model, but for those that may differ. `part`
-  /// is that of settings_metadata().
+  /// The settings in a file's metadata whose values are not this model's, except settings that may differ. `part` is
+  /// as in settings_metadata().
   std::vector<DifferentSetting> different_settings(const std::map<std::string, std::string>& metadata,
                                                    const std::string& part = "") const;
-  /// Writes the state as a safetensors file (see write_safetensors), with texts beside it, settings_metadata() among
-  /// them. Throws IoError.
+  /// Writes the state as a safetensors file (see write_safetensors), with settings_metadata() and `metadata` as its
+  /// metadata. Throws IoError.
   void save(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata = {},
             Where where = {}) const;
-  /// Reads what `save` wrote, like `load_state`. Throws ValueError too where the file has different_settings(); one
-  /// without settings is taken. Throws IoError for a file that is missing or damaged.
+  /// Reads a file that `save` wrote, like `load_state`. Also throws ValueError where the file has
+  /// different_settings(); a file without settings is accepted. Throws IoError for a file that is missing or damaged.
   IncompatibleKeys load(const std::filesystem::path& path, const LoadOptions& options = {}, Where where = {});
 
   // ---- Description ----
 
   /// A table of the modules and their parameters, with totals.
   std::string summary() const;
-  /// What errors call this module: its name in the model and what it is, `fc1 (Linear 784→128)`.
+  /// What errors call this module: its name in the model and its kind, `fc1 (Linear 784→128)`.
   const char* label() const { return label_; }
   /// Its name in the model: `blocks.0.attention`. Empty for the model itself.
   const std::string& path() const { return path_; }
-  /// What it is: `Linear 784→128`. Empty when its constructor did not say.
+  /// Its kind: `Linear 784→128`. Empty when its constructor gave none.
   const std::string& kind() const { return kind_; }
 
   /// The generator of the whole model, which initialisers and dropout draw from.
   Generator& generator() const { return *generator_; }
-  /// What parameters are made of, and where they live.
+  /// The dtype of the parameters, and their device.
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }
-  /// What the layers' tokens are made of: dtype(), or bfloat16 in a model of bfloat16, whose parameters are float32.
-  /// To layers of your own give `x.to(activation_dtype())`; the models in this folder do it themselves.
+  /// The dtype of the activations between layers: dtype(), or bfloat16 in a model of bfloat16, whose parameters are
+  /// float32. In a model of your own, give its layers `x.to(activation_dtype())`; linnet's models do so themselves.
   DType activation_dtype() const { return activation_dtype_; }
 
  protected:
@@ -184,19 +184,20 @@ class Module : public detail::RefusedModuleMembers {
   /// Registers a parameter, makes it track gradients, and returns it. Throws ValueError when the name is taken, empty
   /// or has a dot, DTypeError unless the dtype is floating, and AutogradError for the result of a recorded op.
   Tensor parameter(const std::string& name, Tensor tensor);
-  /// Registers a tensor that is part of the state but not trained, and returns it: a handle of the one that is saved
-  /// and loaded. Update it in place, with `copy_`: assigning to the handle leaves the registered one as it was.
+  /// Registers a tensor that is part of the state but not trained, and returns a handle to it. Update it in place,
+  /// with `copy_`: assigning another tensor to the handle does not change the registered one, which is saved and
+  /// loaded.
   Tensor buffer(const std::string& name, Tensor tensor);
 
-  /// What this module alone does where step `step` begins; see begin_step. Called in training only.
+  /// What this module alone does when step `step` begins; see begin_step. It is called in training only.
   virtual void on_step(int64_t) {}
 
-  /// The position of a list's module `i`, from the end where negative. Throws IndexError where there is none.
+  /// The position of module `i` of a list; a negative `i` counts from the end. Throws IndexError if there is none.
   size_t position(int64_t i, size_t size) const;
   /// Throws IndexError for a key that a dict does not have.
   [[noreturn]] void refuse_key(const std::string& key, const std::vector<std::string>& keys) const;
 
-  /// What a layer outside of a module is told: `nn::Linear fc(rng, 3, 4)`, `nn::LayerNorm norm(64)`.
+  /// The compiler error for a layer outside of a module: `nn::Linear fc(rng, 3, 4)`, `nn::LayerNorm norm(64)`.
   template <class First>
   static Generator& refuse_outside_of_a_module(First&) {
     static_assert(detail::refused<First>,
@@ -255,7 +256,7 @@ class ModuleList : public Module {
   }
 
   int64_t size() const { return static_cast<int64_t>(items_.size()); }  ///< how many
-  /// Module `i`, from the end where negative. Throws IndexError unless −size() ≤ i < size().
+  /// Module `i`; a negative `i` counts from the end. Throws IndexError unless −size() ≤ i < size().
   T& operator[](int64_t i) { return items_[position(i, items_.size())]; }
   const T& operator[](int64_t i) const { return items_[position(i, items_.size())]; }
   auto begin() { return items_.begin(); }
@@ -276,7 +277,7 @@ class ModuleList : public Module {
   std::deque<T> items_;
 };
 
-/// Modules of one type by key: `heads.digits.weight`. They stand in the order in which they were added, and their
+/// Modules of one type by key: `heads.digits.weight`. They keep the order in which they were added, and their
 /// addresses are stable.
 ///
 ///     struct TwoTasks : nn::Module {
@@ -292,8 +293,8 @@ class ModuleDict : public Module {
  public:
   ModuleDict(Module& parent, std::string name) : Module(parent, std::move(name)) {}
 
-  /// Constructs a T with the dict as its parent, `key` as its name, and `args`. Throws ValueError for a key that is
-  /// there already, is empty or has a dot.
+  /// Constructs a T with the dict as its parent, `key` as its name, and `args`. Throws ValueError for a key that
+  /// exists already, is empty or has a dot.
   template <class... Args>
   T& add(const std::string& key, Args&&... args) {
     return items_
@@ -313,7 +314,7 @@ class ModuleDict : public Module {
     for (const auto& [key, module] : items_) result.push_back(key);
     return result;
   }
-  /// The module of a key. Throws IndexError for a key that is not there.
+  /// The module of a key. Throws IndexError for an unknown key.
   T& operator[](const std::string& key) { return const_cast<T&>(std::as_const(*this)[key]); }
   const T& operator[](const std::string& key) const {
     for (const auto& [known, module] : items_) {

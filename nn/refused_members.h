@@ -19,7 +19,7 @@ class RefusedStateMembers {
   }
 };
 
-/// Those of modules alone.
+/// Members of PyTorch's modules alone.
 class RefusedModuleMembers : public RefusedStateMembers {
  public:
   template <class... Arguments>

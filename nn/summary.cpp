@@ -17,7 +17,7 @@ std::string with_commas(int64_t number) {
   return digits;
 }
 
-/// The number of columns of a UTF-8 text on a terminal: that of its characters, which is true for the texts here.
+/// The number of columns of a UTF-8 text on a terminal. It counts code points, which is right for the texts here.
 int64_t width_of(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }

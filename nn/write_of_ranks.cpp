@@ -22,7 +22,7 @@ struct Listed {
   std::vector<int64_t> sizes;
 };
 
-/// "dtype rank sizes… name" of each tensor, with zero bytes behind them, which no name has.
+/// "dtype rank sizes… name" of each tensor, each followed by a zero byte, because no name has one.
 std::string list_of(const TensorMap& tensors) {
   std::string text;
   for (const auto& [name, tensor] : tensors) {
@@ -71,7 +71,7 @@ class Requests {
     }
     return result;
   }
-  /// On rank 0: ends `answer` on the others.
+  /// On rank 0: makes `answer` return on the other ranks.
   void end() { ask(kEnd, 0); }
   /// On the other ranks: sends what rank 0 asks for until it calls `end`.
   void answer() {
@@ -90,7 +90,7 @@ class Requests {
     asked_.copy_(tensor<int64_t>({rank, index}));
     group_.broadcast({asked_});
   }
-  /// A tensor of `rank`, sent to all.
+  /// Sends a tensor of `rank` to all ranks, and returns it.
   Tensor send(size_t rank, size_t index) {
     const Listed& listed = lists_[rank][index];
     const auto source = static_cast<int>(rank);

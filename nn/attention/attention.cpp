@@ -28,7 +28,8 @@ void check_options(const Mechanism& mechanism, const AttentionConfig& config) {
     throw ValueError(fmt::format("{} has none of the options of {} ({}); leave them out", mechanism.name, other.name,
                                  fmt::join(names, ", ")));
   }
-  throw ValueError(fmt::format("the options are of a type that no mechanism takes, not of {}'s", mechanism.name));
+  throw ValueError(
+      fmt::format("the options are of a type that no mechanism takes; leave them out, or give {}'s", mechanism.name));
 }
 
 /// Throws: ValueError for a causal attention of a mechanism that has no causal form.
@@ -83,7 +84,8 @@ Attention::Attention(Module& parent, std::string name, const AttentionConfig& co
                                                   : "the number of heads must divide the width"));
   }
   if (config.short_conv < 0) {
-    throw ValueError(fmt::format("{}: a short convolution of {} taps; 0 is none", label(), config.short_conv));
+    throw ValueError(
+        fmt::format("{}: short_conv is {}; it must be at least 1, or 0 for none", label(), config.short_conv));
   }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     throw ValueError(fmt::format("{}: dropout is {}; it must be in [0, 1)", label(), config.dropout));
@@ -159,7 +161,7 @@ void AttentionState::select(const Tensor& rows, const Tensor& memory_rows, Where
   const Call call("AttentionState::select", where);
   const int64_t memories = memory_rows.defined() ? memory_rows.numel() : memories_;
   if (of_memory_ && (memories == 0 ? rows.numel() > 0 : rows.numel() % memories != 0)) {
-    throw ShapeError(fmt::format("{} sequences cannot be shared out among {} memories; select as many for each",
+    throw ShapeError(fmt::format("{} sequences cannot be divided among {} memories; select the same number for each",
                                  rows.numel(), memories));
   }
   visit([&](Tensor& tensor, bool of_memory) {
@@ -201,7 +203,7 @@ std::unique_ptr<AttentionState> Attention::start(const Tensor& memory, const Ten
   const Call call(label(), where);
   check_memory(memory, memory_mask);
   Tensor seen = memory, mask = memory_mask;
-  if (memory.size(1) == 0) {  // one token that is hidden gives the same, and is no special case
+  if (memory.size(1) == 0) {  // one padding token gives the same result, so mechanisms need no special case
     seen = zeros({memory.size(0), 1, config_.width}, memory.dtype(), memory.device());
     mask = zeros({memory.size(0), 1}, DType::boolean, memory.device());
   } else if (mask.defined()) {
@@ -248,7 +250,7 @@ Tensor QkvAttention::project_step(ShortConvolution::State& state, const Tensor& 
 
 namespace {
 
-/// The maps of the outputs [first, first + count) of `map`.
+/// The outputs first … first + count − 1 of `map` for x.
 Tensor part_of(const Linear& map, const Tensor& x, int64_t first, int64_t count) {
   const Tensor& bias = map.bias();
   return linear(x, map.weight().narrow(0, first, count), bias.defined() ? bias.narrow(0, first, count) : bias);

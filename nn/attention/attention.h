@@ -26,23 +26,23 @@ struct AttentionConfig {
   std::string mechanism = "softmax";  ///< one of attention_mechanisms(), or a name for the attention of `make`
   int64_t width = 0;                  ///< C, the size of a token
   int64_t heads = 1;                  ///< H, which divides C
-  bool causal = false;                ///< a token sees itself and earlier tokens, where Mechanism::causal
+  bool causal = false;                ///< a token sees only itself and earlier tokens; needs Mechanism::causal
   bool bias = true;                   ///< whether the linear maps have a bias
-  bool rotary = false;                ///< rotary positions, where Mechanism::rotary
-  double dropout = 0;                 ///< of the attention weights; fastmax, linear and performer have others
+  bool rotary = false;                ///< whether positions are rotary; needs Mechanism::rotary
+  double dropout = 0;                 ///< of the attention weights, or of what `dropout_kind` says
   int64_t short_conv = 0;             ///< taps of a short convolution on queries, keys and values; 0 for none
-  int64_t max_tokens = 0;             ///< of the longest sequence, where the mechanism needs it; models set it
-  /// Options that only this mechanism has, in a struct of its own such as
+  int64_t max_tokens = 0;             ///< length of the longest sequence, for mechanisms that need it; models set it
+  /// Options that only this mechanism has, in its own struct, such as
   /// `FastmaxConfig{.form = FastmaxForm::factorised}`; empty for the defaults.
   std::any options = {};
   AttentionMaker make = {};  ///< makes an attention of your own that is not registered with register_mechanism
-  /// What make_shared_parameter returned, for all layers of a model; models that share it set it.
+  /// The parameter that make_shared_parameter returned, the same for all layers of a model; models set it.
   Tensor shared = {};
 };
 
-/// The state of an attention's step form, which stands for the earlier tokens. A state of cross-attention has a
-/// sequence for each memory, or, after select(), a group of sequences for each, such as the beams of a beam search:
-/// sequence r of R then attends to memory ⌊r·M/R⌋ of M.
+/// The state of an attention's step form: what it keeps of the earlier tokens. In cross-attention there is one
+/// sequence for each memory or, after select(), a group of sequences for each memory, such as the beams of a beam
+/// search. Sequence r of R then attends to memory ⌊r·M/R⌋ of M.
 class AttentionState {
  public:
   AttentionState() = default;
@@ -52,24 +52,23 @@ class AttentionState {
 
   int64_t tokens() const { return tokens_; }  ///< the number of tokens seen so far
 
-  /// Reorders, repeats or drops sequences: sequence i goes on from where sequence rows[i] was. `memory_rows` does so
-  /// for the memories of cross-attention, which otherwise stay as they are and are not copied.
+  /// Reorders, repeats or drops sequences: the new sequence i continues the old sequence rows[i]. `memory_rows` does
+  /// the same for the memories of cross-attention; without it they stay as they are and are not copied.
   ///
   /// In cross-attention, the rows of group m must be sequences of memory m, or of memory_rows[m]. This is not
   /// checked.
   ///
-  /// Shapes: rows [R], memory_rows [M], where M divides R; every state but that of cross-attention ignores
-  /// memory_rows.
+  /// Shapes: rows [R], memory_rows [M], where M divides R; only a state of cross-attention uses memory_rows.
   /// Dtypes: int64 or int32.
   /// Throws: ShapeError, IndexError; ValueError for a state of an attention of your own without `visit`.
   void select(const Tensor& rows, const Tensor& memory_rows = {}, Where where = {});
 
  protected:
   using Visitor = std::function<void(Tensor& tensor, bool of_memory)>;  ///< what `visit` calls
-  /// Calls `visitor` for each tensor of the state that may be defined, with whether its first dim counts memories
-  /// instead of sequences.
+  /// Calls `visitor` for each tensor of the state, even if it is not defined yet. `of_memory` says whether its first
+  /// dim counts memories instead of sequences.
   virtual void visit(const Visitor& visitor);
-  bool of_memory() const { return of_memory_; }  ///< whether it is one of cross-attention
+  bool of_memory() const { return of_memory_; }  ///< whether this is a state of cross-attention
 
  private:
   friend class Attention;
@@ -77,12 +76,12 @@ class AttentionState {
   bool of_memory_ = false;
   int64_t tokens_ = 0;
   int64_t batch_ = 0;     ///< the number of sequences
-  int64_t memories_ = 0;  ///< of cross-attention
+  int64_t memories_ = 0;  ///< the number of memories, in cross-attention
 };
 
 /// The weights with which an attention summed the tokens, one matrix for each head. Row i holds the weights for token
-/// i, which sum to 1, or to 0 where all tokens are padding. Where an attention projects the tokens first, as
-/// linformer does, weights may be negative and rows have any sum.
+/// i, which sum to 1, or to 0 where all tokens are padding. If an attention projects the tokens first, as linformer
+/// does, weights may be negative and a row may have any sum.
 struct AttentionMap {
   /// The path of the attention in its model, such as `blocks.0.attention`, with the map's own name if there are
   /// several.
@@ -92,12 +91,12 @@ struct AttentionMap {
 };
 
 /// The interface of all attention mechanisms. An attention contains its linear maps. Any model takes any mechanism by
-/// its name, and after register_mechanism also a class of your own that derives from this one.
+/// its name. It also takes a class of your own that derives from this one, after register_mechanism.
 ///
 /// Shapes: batch B, N tokens, width C, and H heads of D = C/H numbers.
-/// Cost: memory of the sequence form is linear in the tokens. Time is:
+/// Cost: memory of the sequence form is linear in the tokens. Time is N·C² for the linear maps, and in addition:
 ///
-/// | | beside the linear maps' N·C² | step form: time and memory for each token |
+/// | | sequence form | step form: time and memory for each token |
 /// |---|---|---|
 /// | softmax | N²·C | grow with the number of earlier tokens |
 /// | fastmax1, fastmax2 | the faster of N²·C and N·C·D, N·C·D² | C·D, C·D² |
@@ -112,8 +111,9 @@ struct AttentionMap {
 /// | informer | N·C·ln N | none |
 class Attention : public Module {
  public:
-  /// The sequence form. `padding_mask` is false where a token is padding, which no other token sees; undefined when
-  /// none is. PyTorch's key_padding_mask means the opposite: pass logical_not(key_padding_mask).
+  /// The sequence form. `padding_mask` is false where a token is padding, so that no other token sees it; leave it
+  /// undefined if there is no padding. PyTorch's key_padding_mask means the opposite: pass
+  /// logical_not(key_padding_mask).
   ///
   /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, N, C].
   /// Dtypes: x has the parameters' dtype, or is bfloat16 with float32 parameters; the result has x's. `padding_mask`
@@ -124,7 +124,7 @@ class Attention : public Module {
   /// The weights of the sequence form, without dropout, for inspection. Each mechanism's class describes its maps.
   ///
   /// Dtypes: the parameters' dtype.
-  /// Cost: memory for N² numbers for each head, which the attention itself never needs.
+  /// Cost: memory for N² numbers for each head. The attention itself needs no such memory.
   std::vector<AttentionMap> maps(const Tensor& x, const Tensor& padding_mask = {}, Where where = {}) const;
 
   /// Starts the step form.
@@ -132,8 +132,8 @@ class Attention : public Module {
   /// Throws: ValueError unless the attention is causal and has a step form (Mechanism::step).
   std::unique_ptr<AttentionState> start() const;
   /// Cross-attention: the tokens of x attend to those of `memory`, such as a decoder's to an encoder's. Queries come
-  /// from x, keys and values from memory. All of memory is seen, whether the config is causal or not, but the padding
-  /// that `memory_mask` marks by false. `padding_mask` does so for x, where the mechanism has sums over x.
+  /// from x, keys and values from memory. Each token sees all of memory, even if the config is causal, except
+  /// padding, where `memory_mask` is false. `padding_mask` marks padding in x, for mechanisms that also sum over x.
   ///
   /// Shapes: x [B, N, C], memory [B, M, C], `padding_mask` [B, N], `memory_mask` [B, M] → [B, N, C].
   /// Dtypes: as of the sequence form.
@@ -143,20 +143,21 @@ class Attention : public Module {
   Tensor cross(const Tensor& x, const Tensor& memory, const Tensor& padding_mask = {}, const Tensor& memory_mask = {},
                Where where = {}) const;
   /// Starts the step form of cross-attention. `step` then takes the tokens of x, one by one. Mechanisms that
-  /// factorise sum memory here, once, so that a step does not depend on its length.
+  /// factorise the weights sum over memory once, here, so that the cost of a step does not depend on memory's length.
   ///
   /// Throws: as cross.
   std::unique_ptr<AttentionState> start(const Tensor& memory, const Tensor& memory_mask = {}, Where where = {}) const;
 
-  /// The step form: the next token of each sequence. The result agrees with the sequence form at its position to
-  /// rounding, without dropout.
+  /// The step form: the next token of each sequence. Without dropout the result agrees with the sequence form at its
+  /// position, up to rounding.
   ///
   /// Shapes: x [B, C] → [B, C].
   /// Throws: ShapeError for another shape, or another batch than before; ValueError for the state of another
   /// attention.
   Tensor step(AttentionState& state, const Tensor& x, Where where = {}) const;
 
-  /// Sets the weights that start as copies of others. Models call it after they draw initial weights of their own.
+  /// Copies weights into those that start as copies of others. Models call it after they set initial weights of their
+  /// own.
   virtual void start_as_copies() const {}
 
   /// The settings that all mechanisms have. A mechanism with more options adds its own.
@@ -172,12 +173,12 @@ class Attention : public Module {
   virtual Tensor forward(const Tensor& x, const Tensor& padding_mask) const = 0;
   /// The maps of the sequence form. A single map has the name "".
   virtual std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const = 0;
-  /// The state before the first token. A class without a step form has neither this nor forward_step.
+  /// The state before the first token. A class without a step form overrides neither this nor forward_step.
   virtual std::unique_ptr<AttentionState> start_state() const { refuse_step(); }
   /// One token, x [B, 1, C] → [B, 1, C]. The state comes from start_state.
   virtual Tensor forward_step(AttentionState&, const Tensor&) const { refuse_step(); }
 
-  /// Cross-attention, with checked arguments. A class without it has none of these three.
+  /// Cross-attention, with checked arguments. A class without it overrides none of these three functions.
   virtual Tensor forward_cross(const Tensor& /*x*/, const Tensor& /*memory*/, const Tensor& /*padding_mask*/,
                                const Tensor& /*memory_mask*/) const {
     refuse_cross();
@@ -186,7 +187,7 @@ class Attention : public Module {
   virtual std::unique_ptr<AttentionState> start_cross(const Tensor& /*memory*/, const Tensor& /*memory_mask*/) const {
     refuse_cross();
   }
-  /// One token of each sequence, x [M, R/M, C] → [M, R/M, C], by their memories. The state comes from start_cross.
+  /// One token of each sequence, grouped by memory: x [M, R/M, C] → [M, R/M, C]. The state comes from start_cross.
   virtual Tensor forward_cross_step(AttentionState&, const Tensor& /*x*/) const { refuse_cross(); }
 
   int64_t head_dim() const { return config_.width / config_.heads; }  ///< D, the width of a head
@@ -204,7 +205,7 @@ class Attention : public Module {
   AttentionConfig config_;
 };
 
-/// What attentions with one projection for queries, keys and values have in common. Their submodules are `qkv`, that
+/// The base of attentions with one projection for queries, keys and values. The submodules are `qkv`, which is that
 /// projection, `out`, and `conv`, a short convolution of the projected tokens, if the config has one.
 class QkvAttention : public Attention {
  protected:
@@ -215,17 +216,17 @@ class QkvAttention : public Attention {
   /// The projected token x [B, 1, C], for split_qkv: [B, 1, 3·C].
   Tensor project_step(ShortConvolution::State& state, const Tensor& x) const;
 
-  // For cross-attention: the queries of tokens x [B, N, C], the keys and values of memory [B, M, C], and all three.
-  Tensor project_queries(const Tensor& x) const;                         ///< [B, N, C] → [B, H, N, D]
+  // For cross-attention, with tokens x [B, N, C] and memory [B, M, C].
+  Tensor project_queries(const Tensor& x) const;                         ///< queries, [B, H, N, D]
   std::pair<Tensor, Tensor> project_memory(const Tensor& memory) const;  ///< keys and values, [B, H, M, D]
-  Qkv project_cross(const Tensor& x, const Tensor& memory) const;        ///< the queries of x, the rest of memory
+  Qkv project_cross(const Tensor& x, const Tensor& memory) const;        ///< queries of x, keys and values of memory
 
   Linear qkv_, out_;                      ///< the projections of the tokens and of the result
   std::optional<ShortConvolution> conv_;  ///< of the projected tokens
 };
 
-/// A guard: while it lives, the maps of every sequence form that this thread evaluates are collected, such as those
-/// of a whole model, layer by layer. Collections do not nest: the inner one gets the maps.
+/// A guard: while it lives, it collects the maps of every sequence form that this thread evaluates, such as those of
+/// a whole model, layer by layer. If several live at the same time, only the newest collects.
 ///
 ///     nn::AttentionMaps maps;
 ///     model(x);
@@ -259,16 +260,16 @@ std::vector<std::string> attention_mechanisms();
 std::unique_ptr<Attention> make_attention(Module& parent, std::string name, const AttentionConfig& config);
 
 /// The parameter that the attentions of all layers of a model share, such as Linformer's layerwise projection, with
-/// its initial values; undefined where they share none. The model registers it, and hands it to its layers as
+/// its initial values; undefined if they share none. The model registers it and passes it to its layers as
 /// AttentionConfig::shared.
 ///
 /// Throws: ValueError for the options of another mechanism, and as the mechanism does for options out of range.
 Tensor make_shared_parameter(const Module& model, const AttentionConfig& config);
 
-/// The `options` of an AttentionConfig or AttentionSize as the mechanism's struct, or the struct's defaults where
-/// there are none.
+/// The `options` of an AttentionConfig or AttentionSize as the mechanism's struct, or the struct's defaults if there
+/// are none.
 ///
-/// Throws: std::bad_any_cast for options of another type, which make_attention refuses before.
+/// Throws: std::bad_any_cast for options of another type; make_attention has refused these before.
 template <class Options, class HasOptions>
 Options options_of(const HasOptions& of) {
   return of.options.has_value() ? std::any_cast<Options>(of.options) : Options{};

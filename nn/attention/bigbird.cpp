@@ -11,7 +11,7 @@ namespace linnet::nn {
 
 namespace {
 
-/// Whether bigbird_attention is softmax attention: then no row of blocks has random ones.
+/// Whether bigbird_attention is softmax attention. This is so when no block sees random blocks.
 bool is_dense(const BigBirdConfig& config, int64_t tokens) {
   return bigbird_random_blocks(tokens, config.block, config.random_blocks, /*heads=*/0, {}).size(1) == 0;
 }
@@ -73,7 +73,7 @@ Mechanism bigbird_mechanism() {
                        6 + 2 * bigbird.random_blocks, bigbird.block);
   };
   m.complexity = "N·b·(5 + r)·D";
-  // The weights of pairs: a block in the middle sees 5 + r blocks, the first and the last see all.
+  // `pairs` counts query–key pairs: a block in the middle sees 5 + r blocks; the first and the last block see all.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>& kernels) {
     const auto options = options_of<BigBirdConfig>(size);
     if (is_dense(options, size.tokens)) return quadratic_operations(size, kernels);

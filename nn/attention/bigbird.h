@@ -13,8 +13,8 @@ struct BigBirdConfig {
 
 /// BigBird's attention: a block of tokens sees itself, its two neighbours, the first, the last and r random blocks.
 /// With at most 5 + 2r blocks it is softmax attention. Its submodules are `qkv`, one projection for queries, keys and
-/// values, `conv`, if it has a short convolution, and `out`. The buffer `seed` decides on the random blocks,
-/// which are the same in training and evaluation. Its one attention map holds the weights of the softmax.
+/// values, `conv`, if it has a short convolution, and `out`. The buffer `seed` determines the random blocks, so they
+/// are the same in training and evaluation. Its one attention map holds the softmax weights.
 ///
 /// Cost: time O(N·block·(5 + r)·C) and memory O(N·C).
 /// Source: Zaheer et al. 2020.

@@ -21,23 +21,23 @@ namespace linnet::nn {
 
 namespace {
 
-/// Σ e^{s − m} [x, 1] over tokens x of scores s, where m is the maximum score, which keeps the exponentials at 1 or
-/// below. bfloat16 tokens are summed in float32.
+/// Σ e^{s − m} [x, 1] over tokens x with scores s. m is the maximum score, so that no exponential exceeds 1. bfloat16
+/// tokens are summed in float32.
 struct ScaledSum {
   Tensor maximum;  // m, [B, H, 1, 1]
   Tensor sum;      // [B, H, 1, D + 1]
 };
 
-/// The sum over the tokens of both.
+/// The sum over the tokens of `a` and `b`.
 ScaledSum combined(const ScaledSum& a, const ScaledSum& b) {
   if (!a.maximum.defined()) return b;
   const Tensor next = maximum(a.maximum, b.maximum);
   return {next, exp(a.maximum - next) * a.sum + exp(b.maximum - next) * b.sum};
 }
 
-/// The mean of the x so far, weighted by e^score. The last few tokens are summed apart, so that a token is never
-/// added to a very much larger sum. In float32 the mean of 20,000 equal tokens then has a relative error of at most
-/// 2e-6.
+/// The mean of the x so far, weighted by e^score. The last few tokens are summed separately, because adding a token
+/// to a much larger sum loses precision. In float32 the mean of 20,000 equal tokens then has a relative error of at
+/// most 2e-6.
 struct RunningPool {
   static constexpr int64_t kRecent = 256;
   ScaledSum past, recent;
@@ -67,7 +67,7 @@ struct Sums : AttentionState {
   }
 };
 
-/// Of cross-attention: the keys of memory, and the sum of the queries so far.
+/// The state of cross-attention: the keys of memory, and the sum of the queries so far.
 struct FastformerMemory : AttentionState {
   Tensor keys, mask;
   RunningPool pool;  // of the sequences, [R, H, 1, D]
@@ -111,7 +111,7 @@ std::vector<std::string> projection_names(int64_t projections) {
   return names;
 }
 
-/// The name of a stage's map: α or β for three projections, and otherwise its number.
+/// The name of a stage's attention map: α or β for three projections, and otherwise its number.
 std::string map_name(size_t stage, size_t stages) {
   if (stages == 2) return stage == 0 ? "α" : "β";
   return fmt::format("{}", stage + 1);
@@ -162,7 +162,7 @@ void FastformerAttention::add_stage(const std::string& weight_name) {
   stage.weight = add(weight_name, {heads, fan_in}, fan_in);
   if (options_.full_logits) stage.bias = add(weight_name + "_bias", {heads}, fan_in);
   if (options_.interaction == Interaction::concat) {
-    // The parameter keeps the name that it has in earlier files.
+    // The parameter's name is the one in files of earlier versions.
     stage.concat_weight = add(weight_name + "_projection", {heads, 2 * head_dim(), head_dim()}, 2 * head_dim());
   }
 }
@@ -246,7 +246,7 @@ Tensor FastformerAttention::forward_step(AttentionState& state, const Tensor& x)
   const std::vector<AdditiveStage> stages = this->stages();
   Tensor a = split_heads(projections[0], config().heads);
   for (size_t i = 0; i < stages.size(); ++i) {
-    // [Fastformer eq.3] [Fastformer eq.4], in the second turn [Fastformer eq.5] [Fastformer eq.6]
+    // [Fastformer eq.3] [Fastformer eq.4], in the second iteration [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = past.pools[i].add(logit(a, stages[i]), a, state.tokens());
     a = interact(global, split_heads(projections[i + 1], config().heads), options_.interaction, stages[i]);
   }
@@ -274,7 +274,7 @@ Tensor FastformerAttention::forward_cross(const Tensor& x, const Tensor& memory,
   const Tensor keys = split_heads(linear_projections(memory)[1], config().heads);
   AdditiveAttentionOptions options = call_options(padding_mask);
   options.causal = true;
-  // Times 1, so that u is the global query.
+  // The second projection is 1, so that the result is the global query alone.
   const Tensor global = additive_attention({of_x[0], ones_like(of_x[0])}, {stages()[0]}, options);
   return (*out_)(merge_heads(attend_to(keys, memory_mask, global, of_x[2], options.dropout))) + query;
 }
@@ -292,7 +292,7 @@ Tensor FastformerAttention::forward_cross_step(AttentionState& state, const Tens
   auto& memory = dynamic_cast<FastformerMemory&>(state);
   std::vector<Tensor> projections = linear_projections(x);
   const Tensor query = projections[0].to(computed_in(x.dtype()));
-  const Tensor q = split_heads(query.reshape({-1, 1, config().width}), config().heads);  // a sequence's token each
+  const Tensor q = split_heads(query.reshape({-1, 1, config().width}), config().heads);  // one token per sequence
   const Tensor global_rows = merge_heads(memory.pool.add(logit(q, stages()[0]), q, state.tokens()));
   const Tensor global = split_heads(global_rows.reshape(query.shape()), config().heads);
   const Tensor values = split_heads(projections[2], config().heads).to(query.dtype());
@@ -319,7 +319,8 @@ Mechanism fastformer_mechanism() {
                      &FastformerConfig::projections, 2, 16);
   projections.older_names = {"columns"};
   m.option_list = {
-      word_option("fastformer_interaction", "how fastformer's global vector meets a token (default: product)",
+      word_option("fastformer_interaction",
+                  "how fastformer combines its global vector with a token (default: product)",
                   &FastformerConfig::interaction, interaction_words()),
       words_option("share", "query-value and heads (fastformer; default: query-value)",
                    OptionWords<bool FastformerConfig::*>{{"query-value", &FastformerConfig::share_query_value},
@@ -343,7 +344,7 @@ Mechanism fastformer_mechanism() {
             }};
   };
   // Preset mnist-small, seed 1337, accuracy in per cent on 10,000 test images with standard deviations 0.02, 0.3,
-  // 0.6, 0.8 and 1: fastformer 98.75, 98.90, 98.89, 98.79, 98.52. The others are best with 1:
+  // 0.6, 0.8 and 1: fastformer 98.75, 98.90, 98.89, 98.79, 98.52. The other mechanisms are best with 1:
   // fastmax2 98.20, 98.67, 98.86, 98.88, 98.97; softmax 98.89 with 0.02, 98.95 with 0.3, 98.97 with 1.
   m.position_std = 0.3;
   return m;

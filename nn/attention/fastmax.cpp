@@ -35,7 +35,8 @@ OptionWords<FastmaxNormaliser> normaliser_words() {
   return {{"clean", FastmaxNormaliser::clean}, {"shared", FastmaxNormaliser::shared}};
 }
 
-/// The form as model files name it: "auto" is "automatic" there, and `reference` is no word of the option.
+/// The form's name in model files. There "auto" is "automatic", and `reference` has a name, which the option does not
+/// accept.
 std::string name_of(FastmaxForm form) {
   return form == FastmaxForm::automatic ? "automatic" : detail::word_of(form_words(), form, "reference");
 }
@@ -82,8 +83,8 @@ FastmaxAttention::FastmaxAttention(Module& parent, std::string name, const Atten
   coefficients_ = tensor(coefficients).to(dtype()).to(device());
 }
 
-/// Calls fastmax on tensors without tokens, so that it refuses bad options before any training. The call has a
-/// generator of its own, because draws from the model's would change the initial weights.
+/// Calls fastmax on tensors without tokens, so that bad options throw before any training. The call has its own
+/// generator, because draws from the model's would change the initial weights.
 void FastmaxAttention::check_options() const {
   Generator aside(0);
   FastmaxOptions trial = call_options();
@@ -93,7 +94,7 @@ void FastmaxAttention::check_options() const {
 }
 
 FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const {
-  // Rotary positions come after the normalisation, so then project() normalises.
+  // Rotary positions come after the normalisation, so with them project() normalises and the op must not.
   return {.order = order_,
           .normalisation = config().rotary ? FastmaxNormalisation::none : FastmaxNormalisation::standard,
           .scale = scale_,
@@ -106,14 +107,14 @@ FastmaxOptions FastmaxAttention::call_options(const Tensor& padding_mask) const 
           .generator = &generator()};
 }
 
-/// q̂ or k̂ [FAST eq.5] [FAST eq.6], rotated when positions are rotary. A rotation keeps lengths, so the scores stay in
-/// their range. For bfloat16 the result is float32.
+/// q̂ or k̂ [FAST eq.5] [FAST eq.6], rotated when positions are rotary. A rotation does not change lengths, so the
+/// scores stay in their range. For bfloat16 the result is float32.
 Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
   const Tensor x_hat = layer_norm(x.to(computed_in(x.dtype())), {}, {}, 1e-5);
   return config().rotary ? rotate(x_hat, start) : x_hat;
 }
 
-/// φ(x) = [1; x; x_a·x_b (a ≤ b)], [..., D] → [..., M]; order 1 ends after x.
+/// φ(x) = [1; x; x_a·x_b (a ≤ b)], [..., D] → [..., M]; in order 1 only [1; x].
 Tensor FastmaxAttention::features(const Tensor& x) const {
   const Tensor one = ones_like(x.narrow(-1, 0, 1));
   if (order_ == 1) return concat({one, x}, -1);
@@ -203,8 +204,8 @@ std::vector<AttentionOption> option_list() {
                   form_words()),
       of_dropout(word_option(
           "dropout_kind",
-          "what fastmax drops (default: quadratic, for fastmax1 standard, which short contexts pay for dearly; "
-          "token costs nothing)",
+          "what fastmax drops (default: quadratic, for fastmax1 standard; both are slow with short contexts, token "
+          "costs nothing)",
           &FastmaxConfig::dropout_kind, dropout_words())),
       of_dropout(word_option("dropout_normaliser",
                              "features in fastmax's denominator (default: clean; shared is unstable)",
@@ -212,7 +213,7 @@ std::vector<AttentionOption> option_list() {
   };
 }
 
-/// Refuses scales with which squared scores leave float32's range, scales with which the weights 1 + s of order 1 can
+/// Refuses scales so large that squared scores overflow float32, scales with which the weights 1 + s of order 1 can
 /// be negative, and dropout of features that the order or the form does not have.
 std::optional<OptionRefusal> refusal(const AttentionConfig& config, bool second_order) {
   const FastmaxConfig options = options_of<FastmaxConfig>(config);
@@ -272,10 +273,10 @@ Mechanism of_order(int order) {
                               .generator = &rng};
     return {{}, [=](const Tensor& q, const Tensor& k, const Tensor& v) { return fastmax(q, k, v, call); }};
   };
-  // Fastmax standardises queries and keys, so the size of their maps does not change the model's function, only how
-  // far an optimizer's step turns them: with 0.02, AdamW's usual step is a twentieth of a weight. Preset nanogpt-cpu,
-  // validation loss over three seeds: fastmax2 1.954 with 0.02, 1.946 with 0.2. The flat weights of fastmax1 need the
-  // larger turns: 2.04 with 0.02, 2.11 with 0.2 (one seed).
+  // Fastmax standardises queries and keys. So the size of their weights does not change what the model computes, but
+  // only how much an optimizer's step rotates queries and keys: with 0.02, AdamW's usual step is a twentieth of a
+  // weight. Preset nanogpt-cpu, validation loss over three seeds: fastmax2 1.954 with 0.02, 1.946 with 0.2. The
+  // nearly uniform attention weights of fastmax1 need the larger rotations: 2.04 with 0.02, 2.11 with 0.2 (one seed).
   if (second) m.query_key_std = 0.2;
   return m;
 }

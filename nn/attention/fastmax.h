@@ -47,14 +47,14 @@ class FastmaxAttention : public QkvAttention {
   Tensor standardised(const Tensor& x, int64_t start) const;
   /// The packed features φ(x).
   Tensor features(const Tensor& x) const;
-  /// φ of queries whose first token has the position `start`, with the scale and the coefficients.
+  /// φ of queries whose first token has the position `start`, times the scale and the coefficients.
   Tensor query_features(const Tensor& q, int64_t start) const;
 
   int order_;
   FastmaxConfig options_;
   double scale_;
   Tensor first_, second_;  // the pairs a ≤ b of the features x_a·x_b, int64
-  Tensor coefficients_;    // of the features, on the side of the queries
+  Tensor coefficients_;    // of the features; they multiply those of the queries
 };
 
 /// The state of a step form that keeps sums of features.
@@ -69,14 +69,14 @@ struct FeatureSumsState : AttentionState {
   }
 };
 
-/// Adds the keys and values of cross-attention's memory to sums of features, piece by piece: calls `add` with a piece
-/// of k and of v [B, H, T, D], and with what is hidden of it, bool [B, 1, T, 1], or undefined. Where a whole memory
-/// is padding, its values are 0 and none of it counts as hidden, so that its outputs are 0.
+/// Adds the keys and values of cross-attention's memory to sums of features, piece by piece. It calls `add` with a
+/// piece of k and of v [B, H, T, D], and with `hidden`, bool [B, 1, T, 1], which is true for padding; undefined
+/// without a mask. If a whole memory is padding, its values are 0 and `hidden` is false, so that its outputs are 0.
 void for_pieces_of_memory(const Tensor& k, const Tensor& v, const Tensor& memory_mask,
                           const std::function<void(const Tensor& k, const Tensor& v, const Tensor& hidden)>& add);
 
-// ---- The option `dropout_kind` of other mechanisms, which drop whole queries and keys alone. A struct of their
-// options has a member `FastmaxDropout dropout_kind` ----
+// ---- The option `dropout_kind` of mechanisms that can only drop whole queries and keys. The struct of their options
+// has a member `FastmaxDropout dropout_kind` ----
 
 /// The words of `dropout_kind`.
 inline OptionWords<FastmaxDropout> token_dropout_words() {
@@ -85,7 +85,7 @@ inline OptionWords<FastmaxDropout> token_dropout_words() {
           {"quadratic", FastmaxDropout::quadratic}};
 }
 
-/// The option. `help` says what is dropped.
+/// The option `dropout_kind`. `help` says what is dropped.
 template <class Config>
 AttentionOption token_dropout_option(const std::string& help) {
   AttentionOption kind = word_option("dropout_kind", help, &Config::dropout_kind, token_dropout_words());
@@ -93,7 +93,7 @@ AttentionOption token_dropout_option(const std::string& help) {
   return kind;
 }
 
-/// A Mechanism::refusal: of dropout of single features.
+/// A Mechanism::refusal of dropout of single features.
 template <class Config>
 std::optional<OptionRefusal> refuse_feature_dropout(const AttentionConfig& config) {
   if (options_of<Config>(config).dropout_kind == FastmaxDropout::token) return std::nullopt;

@@ -47,7 +47,7 @@ Tensor InformerAttention::forward(const Tensor& x, const Tensor& padding_mask) c
 
 std::vector<AttentionMap> InformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
   const auto [q, k, v] = project(x, padding_mask);
-  Generator draws = training() ? generator() : evaluation_draws();  // a copy: maps take no draw of the model
+  Generator draws = training() ? generator() : evaluation_draws();  // a copy, so that maps do not change the model's
   return {{"", informer_attention_weights(q, k, call_options(padding_mask, draws))}};
 }
 

@@ -15,12 +15,12 @@ struct InformerConfig {
 /// submodules are `qkv`, one projection for queries, keys and values, `conv`, if it has a short convolution, and
 /// `out`. It has no causal form, because whether a query is chosen depends on later ones.
 ///
-/// In training the sampled keys, which tell the queries, are drawn from the model's generator in each step. In
-/// evaluation they depend on the buffer `seed` alone, an int64 on the CPU that is drawn when the layer is built, and
-/// on the number of tokens.
+/// The queries are chosen by their scores with sampled keys. In training the sample is drawn from the model's
+/// generator in each call. In evaluation it depends only on the number of tokens and on the buffer `seed`, an int64
+/// on the CPU that is drawn when the layer is built.
 ///
-/// Its one attention map holds the softmax weights of chosen queries, and 1/N in the other rows. In training these
-/// are the queries that the next call chooses.
+/// Its one attention map holds the softmax weights of the chosen queries, and 1/N in the other rows. In training the
+/// map shows the queries that the next call chooses.
 ///
 /// Shapes: `seed` [1].
 /// Cost: time O(N·C·u) and memory O(N·C).
@@ -37,7 +37,7 @@ class InformerAttention : public QkvAttention {
   std::vector<AttentionMap> forward_maps(const Tensor& x, const Tensor& padding_mask) const override;
 
   InformerAttentionOptions call_options(const Tensor& padding_mask, Generator& draws) const;
-  /// What evaluation draws from.
+  /// The generator for evaluation.
   Generator evaluation_draws() const;
 
   Tensor seed_;

@@ -13,7 +13,7 @@ namespace linnet::nn {
 
 namespace {
 
-/// The features of queries, divided by their sum, so that products of small features stay in float32's range.
+/// The features of queries, divided by their sum, so that products of small features do not underflow in float32.
 Tensor query_features(const Tensor& q) {
   const Tensor features = linear_attention_features(q);
   return features / sum(features, {-1}, true);

@@ -8,7 +8,7 @@ namespace linnet::nn {
 
 /// Options that only linear attention has.
 struct LinearAttentionConfig {
-  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< of whole queries and keys; other kinds are refused
+  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< token drops whole queries and keys; others are refused
 };
 
 /// Multi-head linear attention with the features elu(x) + 1. Its submodules are `qkv`, one projection for queries,

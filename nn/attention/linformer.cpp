@@ -33,7 +33,7 @@ int64_t rank_of(const AttentionConfig& config) {
   return rank_of(options_of<LinformerConfig>(config), config.max_tokens);
 }
 
-/// Refuses more slots than tokens, once these are known.
+/// Refuses more slots than tokens, if the number of tokens is known.
 std::optional<OptionRefusal> linformer_refusal(const AttentionConfig& config) {
   if (config.max_tokens == 0 || rank_of(config) <= config.max_tokens) return std::nullopt;
   return OptionRefusal{"linformer_rank",
@@ -67,7 +67,7 @@ Tensor new_projection(const AttentionConfig& config, Generator& rng, DType dtype
 
 namespace {
 
-/// What memory comes to: its keys and values in the slots.
+/// The state of cross-attention: memory's keys and values, projected to the slots.
 struct Slots : AttentionState {
   Tensor k, v;  // [B, H, K, D]
 
@@ -168,14 +168,14 @@ Mechanism linformer_mechanism() {
     return new_projection(config, model.generator(), model.dtype(), model.device());
   };
   m.complexity = "N·K·D";
-  // The projections take 4·N·K·D operations forward and 8·N·K·D backward for each head, attention to the slots as
-  // many as softmax attention to K keys.
+  // For each head the projections take 4·N·K·D operations forward and 8·N·K·D backward. Attention to the slots takes
+  // as many as softmax attention to K keys, 14·N·K·D.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
     const auto rank = static_cast<double>(rank_of(options_of<LinformerConfig>(size), size.tokens));
     return static_cast<double>(size.batch * size.heads) * 26 * n * rank * d;
   };
-  // The projections, two or one for keys and values, are read by both passes, and their gradients written.
+  // Keys and values have two projections or share one. Both passes read each, and backward writes its gradient.
   m.least_bytes = [](const AttentionSize& size) {
     const auto options = options_of<LinformerConfig>(size);
     const int64_t projections = options.share == LinformerShare::headwise ? 2 : 1;

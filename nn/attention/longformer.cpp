@@ -37,7 +37,8 @@ struct PartOfMap {
   Tensor operator()(const Tensor& x) const { return linear(x, weight, bias); }
 };
 
-/// The tokens that later ones see: by the window and as global ones, and those that a global token sees.
+/// The keys and values that later tokens see: those in the window (`k`, `v`), those of global tokens
+/// (`…_seen_by_all`), and those that a later global token sees (`…_global`).
 struct LongformerState : AttentionState {
   TokenRows k, v, k_seen_by_all, v_seen_by_all, k_global, v_global;
   ShortConvolution::State conv;
@@ -130,7 +131,7 @@ Tensor LongformerAttention::forward_step(AttentionState& state, const Tensor& x)
   }
   const Tensor k_near = past.k.append(k), v_near = past.v.append(v);
   const Tensor k_global = past.k_seen_by_all.rows(), v_global = past.v_seen_by_all.rows();
-  std::vector<Tensor> heads;  // each with a dilation of its own, or all together
+  std::vector<Tensor> heads;  // one entry for each dilation, so one for each head or one for all
   const auto dilations = static_cast<int64_t>(longformer_.dilation.size()), each = config().heads / dilations;
   for (int64_t i = 0; i < dilations; ++i) {
     const int64_t dilation = longformer_.dilation[static_cast<size_t>(i)];
@@ -172,7 +173,7 @@ Mechanism longformer_mechanism() {
     return std::ranges::max(options.dilation) == 1 ? window_note(config, options.window) : "";
   };
   m.complexity = "N·w·D";
-  // The weights of pairs: each token with its window and the global tokens, and these with all tokens.
+  // `pairs` counts query–key pairs: each token with its window and the global tokens, and these with all tokens.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<LongformerConfig>(size);
     const auto n = static_cast<double>(size.tokens);

@@ -10,15 +10,15 @@ namespace linnet::nn {
 
 /// Options that only Longformer has. LongformerAttentionOptions says what they mean.
 struct LongformerConfig {
-  int64_t window = 256;                 ///< even
+  int64_t window = 256;                 ///< an even number
   std::vector<int64_t> dilation = {1};  ///< one for all heads, or one for each
-  int64_t global_tokens = 1;            ///< the first tokens of each sequence
+  int64_t global_tokens = 1;            ///< how many of the first tokens of a sequence are global
 };
 
 /// Longformer's attention: each token sees a window of tokens around it and the global tokens, which see all. Its
-/// submodules are `qkv`, one projection for queries, keys and values, `qkv_global`, the same for the rows of global
-/// tokens, `conv`, the short convolution of `qkv`, if there is one, and `out`. `qkv_global` starts as a copy of
-/// `qkv`. Its one attention map holds the weights of the softmax.
+/// submodules are `qkv`, one projection for queries, keys and values, `qkv_global`, the same for the attention of
+/// global tokens, `conv`, the short convolution of `qkv`, if there is one, and `out`. `qkv_global` starts as a copy
+/// of `qkv`. Its one attention map holds the softmax weights.
 ///
 /// Cost: time O(N·w·C) and memory O(N·C). The step form keeps the last w·dilation + 1 tokens and the global ones.
 /// Source: Beltagy et al. 2020, section 3.1.
@@ -35,7 +35,7 @@ class LongformerAttention : public QkvAttention {
   std::unique_ptr<AttentionState> start_state() const override;
   Tensor forward_step(AttentionState& state, const Tensor& x) const override;
 
-  /// The same for global rows: queries of the global tokens [B, H, G, D], keys and values of all.
+  /// For the attention of global tokens: their queries [B, H, G, D], and keys and values of all tokens.
   Qkv project_global(const Tensor& x) const;
   LongformerAttentionOptions options(const Tensor& padding_mask) const;
 

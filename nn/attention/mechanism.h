@@ -12,40 +12,40 @@
 
 #include <linnet/nn/attention/attention.h>
 
-/// The description of an attention mechanism, so that models, programs and tables need not know mechanisms by name.
+/// The description of an attention mechanism. With it, models, programs and tables need not know mechanisms by name.
 
 namespace linnet::nn {
 
-/// An option that a mechanism has beside those of AttentionConfig, as data. Programs make flags, `config.json`,
-/// errors and tables from it. Values are texts, as on a command line.
+/// An option that a mechanism has in addition to those of AttentionConfig, as data. Programs make flags,
+/// `config.json`, errors and tables from it. Its values are strings, as on a command line.
 struct AttentionOption {
-  /// What values look like.
+  /// The kinds of values.
   enum class Kind {
     word,            ///< one of `words`
     word_or_number,  ///< one of `words`, or a positive number
     integer,         ///< from `least` to `most`
-    integers,        ///< some from `least` to `most`, with commas
-    words,           ///< some of `words`, with commas, or "none"
+    integers,        ///< one or more from `least` to `most`, separated by commas
+    words,           ///< some of `words`, separated by commas, or "none"
   };
 
   std::string name;                     ///< "fastmax_scale"; the flag is --fastmax-scale
-  std::string help;                     ///< a line in lower case without a full stop, with the default
-  Kind kind = Kind::word;               ///< what its values look like
+  std::string help;                     ///< one line with the default, in lower case, without a full stop
+  Kind kind = Kind::word;               ///< of its values
   std::vector<std::string> words = {};  ///< for the kinds with words
   int64_t least = 0, most = 0;          ///< for the kinds with integers
   bool of_dropout = false;              ///< the option does nothing without dropout
-  /// The option's names in earlier versions, under which a `config.json` may still have it.
+  /// The option's names in earlier versions, which an old `config.json` may have.
   std::vector<std::string> older_names = {};
 
   /// Reads the value from a mechanism's options.
   std::function<std::string(const std::any& options)> get = {};
   /// Writes the value into a mechanism's options.
   ///
-  /// Throws: ValueError, with the possible values, for a text that is none of them.
+  /// Throws: ValueError, with the possible values, for any other string.
   std::function<void(std::any& options, std::string_view value)> set = {};
 };
 
-/// Why a mechanism refuses the value of one of its options with the rest of a config.
+/// Why a mechanism refuses the value of one of its options in a config.
 struct OptionRefusal {
   std::string option;  ///< its name
   std::string why;     ///< "whose weights …; use …"
@@ -53,7 +53,7 @@ struct OptionRefusal {
 
 /// A mechanism without its linear maps, for timing.
 struct AttentionCore {
-  std::vector<Tensor> parameters;  ///< to be differentiated
+  std::vector<Tensor> parameters;  ///< whose gradients backward also computes
   /// q, k and v [B, H, N, D] → [B, H, N, D]
   std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)> attend;
 };
@@ -66,7 +66,7 @@ struct AttentionSize {
   std::any options = {};                                   ///< AttentionConfig::options
 };
 
-/// A mechanism in the list of `mechanisms()`. Each has a file pair of its own, nn/attention/NAME.h and .cpp.
+/// A mechanism in the list of `mechanisms()`. Each has its own file pair, nn/attention/NAME.h and .cpp.
 struct Mechanism {
   std::string name;        ///< "fastmax2"
   std::string paper = {};  ///< authors, year and equations
@@ -78,48 +78,48 @@ struct Mechanism {
   std::any options = {};
   /// The options as data, one entry for each that programs show.
   std::vector<AttentionOption> option_list = {};
-  /// Returns why the mechanism refuses a config's combination of options, or nothing where it takes them.
+  /// Returns why the mechanism refuses a config's combination of options, or nothing if it accepts them.
   std::function<std::optional<OptionRefusal>(const AttentionConfig& config)> refusal = {};
-  /// Returns what a reader of results must know of a config whose sequences have `max_tokens` at most, such as that
-  /// it then is softmax attention; empty where there is nothing to say.
+  /// Returns a remark for readers of results about a config whose sequences have at most `max_tokens` tokens, such as
+  /// that it equals softmax attention; empty if there is nothing to remark.
   std::function<std::string(const AttentionConfig& config)> note = {};
 
   bool rotary = false;  ///< takes rotary positions
   /// Has a causal form, which language models need. make_attention refuses AttentionConfig::causal without it.
   bool causal = true;
-  std::string why_not_causal = {};  ///< where it has none: "whether it chooses a query depends on later ones"
-  /// Has a step form, Attention::step, where it is causal. Without it Attention::start throws, and generate()
-  /// evaluates the sequence form for every new token.
+  std::string why_not_causal = {};  ///< why it has none: "whether it chooses a query depends on later ones"
+  /// Has a step form, Attention::step, when causal. Without it Attention::start throws, and generate() evaluates the
+  /// sequence form for every new token.
   bool step = true;
-  /// Has cross-attention, Attention::cross and the step form of it.
+  /// Has cross-attention: Attention::cross and its step form.
   bool cross = false;
 
-  /// Makes the parameter that the layers of `model` share by `config`; undefined where they share none. See
+  /// Makes the parameter that the layers of `model` share with this `config`; undefined if they share none. See
   /// make_shared_parameter.
   std::function<Tensor(const Module& model, const AttentionConfig& config)> shared = {};
 
-  /// For `bench`: the number of multiplications and additions of forward and backward between the linear maps, given
+  /// For `bench`: the number of multiplications and additions of forward and backward without the linear maps, given
   /// the `kernels` that were called.
   std::function<double(const AttentionSize& size, const std::vector<std::string>& kernels)> operations = {};
-  /// For `bench scaling`: the time of a head between the linear maps that the paper gives, such as "N·D²" for N
-  /// tokens and D numbers.
+  /// For `bench scaling`: the paper's time complexity of a head without the linear maps, such as "N·D²" for N tokens
+  /// and a head of D numbers.
   std::string complexity = {};
-  /// For `bench attention`: the least number of bytes that forward and backward between the linear maps read from
+  /// For `bench attention`: the least number of bytes that forward and backward, without the linear maps, read from
   /// memory and write to it.
   std::function<double(const AttentionSize& size)> least_bytes = {};
   /// For `bench attention`: the core, whose random parameters and dropout draw from `rng`.
   std::function<AttentionCore(const AttentionConfig& config, Generator& rng, Device device)> core = {};
 
-  /// The initial standard deviation of the query and key maps in a language model, where one map `qkv` makes them,
-  /// and of learned positions in an image classifier. A mechanism's file that changes them says why.
+  /// The initial standard deviation of the query and key weights in a language model, if they are part of one linear
+  /// map `qkv`. A mechanism's file that changes this number or the next says why.
   double query_key_std = 0.02;
-  double position_std = 1;  ///< see query_key_std
+  double position_std = 1;  ///< the initial standard deviation of learned positions in an image classifier
 
   /// The entry of `option_list` with this name; null when there is none.
   const AttentionOption* option(std::string_view option_name) const;
 };
 
-/// A Mechanism::make for a class with the constructor of Attention.
+/// A Mechanism::make for a class with the same constructor as Attention.
 template <class Class>
 AttentionMaker maker() {
   return [](Module& parent, std::string name, const AttentionConfig& config) {
@@ -136,8 +136,8 @@ double quadratic_operations(const AttentionSize& size, const std::vector<std::st
 /// ∂q, ∂k and ∂v, 7 tensors.
 double least_qkv_bytes(const AttentionSize& size);
 
-/// A Mechanism::note where a window of `window` tokens, half of them on each side or all of them before a causal
-/// token, shows each token all of `max_tokens`.
+/// A Mechanism::note for attention in a window of `window` tokens, half of them on each side or, if causal, all of
+/// them before the token. It remarks that the window covers all of `max_tokens`, and is empty if it does not.
 std::string window_note(const AttentionConfig& config, int64_t window);
 
 /// All mechanisms, in the order of tables and pictures: linnet's first, then the registered ones.
@@ -150,18 +150,18 @@ const Mechanism& find_mechanism(std::string_view name);
 std::vector<std::string> causal_mechanisms();
 /// The names of the mechanisms that have cross-attention.
 std::vector<std::string> cross_mechanisms();
-/// The mechanism of `config`. Where `config.make` makes the attention, or no mechanism has its name, it has the
-/// defaults alone.
+/// The mechanism of `config`; a Mechanism with the defaults if `config.make` makes the attention or no mechanism has
+/// its name.
 const Mechanism& mechanism_of(const AttentionConfig& config);
-/// Adds a mechanism of your own. Models then take it by name, and programs have flags and rows for it. Call it before
-/// any other thread makes an attention.
+/// Adds a mechanism of your own. Models then take it by name, and programs have flags and table rows for it. Call
+/// this before any other thread makes an attention.
 ///
 /// Throws: ValueError for a name that is taken, or without `make`.
 void register_mechanism(Mechanism mechanism);
 
 // ---- Helpers to write option lists ----
 
-/// The words of an option with their values.
+/// The words of an option and the values that they mean.
 template <class Value>
 using OptionWords = std::vector<std::pair<std::string, Value>>;
 
@@ -169,14 +169,14 @@ using OptionWords = std::vector<std::pair<std::string, Value>>;
 
 namespace linnet::detail {
 
-/// For the kinds with words.
+/// The words of a table, for AttentionOption::words.
 template <class Value>
 std::vector<std::string> words_of(const nn::OptionWords<Value>& table) {
   std::vector<std::string> words;
   for (const auto& [word, value] : table) words.push_back(word);
   return words;
 }
-/// The word for `stored`, a Value or an optional one; `otherwise` when the table has no word for it.
+/// The word for `stored`, a Value or a std::optional<Value>; `otherwise` if the table has no word for it.
 template <class Value, class Stored>
 std::string word_of(const nn::OptionWords<Value>& table, const Stored& stored, const char* otherwise = "automatic") {
   for (const auto& [word, value] : table) {

@@ -19,18 +19,18 @@ namespace {
 
 constexpr int64_t kMostFeatures = 1'000'000, kMostSteps = 1'000'000'000;
 
-/// m, for heads of `width` numbers.
+/// The number of features m, for heads of `width` numbers.
 int64_t feature_count(const PerformerConfig& config, int64_t width) {
   return config.features.value_or(performer_features(width));
 }
 
-/// The sums, with features relative to the largest exponent of each so far.
+/// The sums of features. Each feature is divided by its largest value so far, so that exponentials do not overflow.
 struct PerformerSums : FeatureSumsState {
-  Tensor most;  // [B, H, 1, m]
+  Tensor most;  // the largest exponent of each feature so far, [B, H, 1, m]
 
   /// Adds keys by the exponents b [B, H, T, m] of their features.
   void add(const Tensor& b, const Tensor& v) {
-    // The largest exponents cancel in the result, so they have no gradient.
+    // The largest exponents cancel in the result, so they need no gradient.
     const Tensor largest = max(b.detach(), {2}, true);
     const Tensor next = most.defined() ? maximum(most, largest) : largest;
     if (most.defined()) sums.rescale(transpose(exp(most - next)));
@@ -64,7 +64,8 @@ PerformerAttention::PerformerAttention(Module& parent, std::string name, const A
     throw ValueError(fmt::format("{}: {} features; it takes at least 1", label(), *options_.features));
   }
   if (options_.redraw < 0) {
-    throw ValueError(fmt::format("{}: new features every {} steps; 0 is never", label(), options_.redraw));
+    throw ValueError(
+        fmt::format("{}: performer_redraw is {}; it must be at least 1, or 0 for never", label(), options_.redraw));
   }
   omega_ = buffer("omega", draw());
 }
@@ -116,7 +117,7 @@ std::unique_ptr<AttentionState> PerformerAttention::start_cross(const Tensor& me
   const auto [k, v] = project_memory(memory);
   for_pieces_of_memory(k, v, memory_mask, [&](const Tensor& keys, const Tensor& values, const Tensor& hidden) {
     const Tensor b = performer_log_features(keys.to(computed_in(keys.dtype())), omega_);
-    // Not −∞, which has no difference to itself in a piece that is hidden.
+    // Not −∞, because in a piece that is all padding −∞ − (−∞) would be NaN.
     state->add(hidden.defined() ? masked_fill(b, hidden, std::numeric_limits<float>::lowest()) : b, values);
   });
   return state;
@@ -174,8 +175,8 @@ Mechanism performer_mechanism() {
   };
   m.refusal = refuse_feature_dropout<PerformerConfig>;
   m.complexity = "N·m·D";
-  // For each head, with m features: forward makes features of queries and keys, and sums and uses S; backward does so
-  // once more, sums R, and takes ∂φ from S and R and ∂q and ∂k from that.
+  // For each head with m features, forward computes the features of queries and keys, sums S and multiplies by it.
+  // Backward does this again, sums R, and computes ∂φ from S and R, and ∂q and ∂k from ∂φ.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto d = static_cast<double>(size.head_dim), n = static_cast<double>(size.tokens);
     const auto features = static_cast<double>(feature_count(options_of<PerformerConfig>(size), size.head_dim));

@@ -11,9 +11,9 @@ namespace linnet::nn {
 
 /// Options that only performer has.
 struct PerformerConfig {
-  std::optional<int64_t> features = {};  ///< m; performer_features(D) without a value
+  std::optional<int64_t> features = {};  ///< m; by default performer_features(D)
   int64_t redraw = 1000;                 ///< steps of training after which Ω is drawn anew; 0 for never
-  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< of whole queries and keys; other kinds are refused
+  FastmaxDropout dropout_kind = FastmaxDropout::token;  ///< token drops whole queries and keys; others are refused
 };
 
 /// Multi-head FAVOR+ attention: an estimate of softmax attention by positive random features. Its submodules are
@@ -21,8 +21,9 @@ struct PerformerConfig {
 /// matrix Ω of all heads is the buffer `omega` [m, D]. Its one attention map holds the weights φ(q_i)·φ(k_j), divided
 /// by their sum over the keys.
 ///
-/// Ω is drawn anew in begin_step, where the number of the step is a multiple of `redraw`: neither in evaluation, nor
-/// between forward and backward, nor between the micro-batches of a step. Without begin_step it stays as it is.
+/// Ω is drawn anew in begin_step, in training, if the number of the step is a multiple of `redraw` and not 0. So it
+/// does not change between forward and backward, or between the micro-batches of a step. If begin_step is not called,
+/// Ω never changes.
 ///
 /// Cost: time O(N·C·m) and memory O(N·C). The step form keeps S = Σ φ(k)·[v, 1]ᵀ and the largest exponent of each
 /// feature for each head, whose size does not grow with the text.

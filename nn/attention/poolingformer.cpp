@@ -126,7 +126,7 @@ Mechanism poolingformer_mechanism() {
     return window_note(config, options_of<PoolingformerConfig>(config).window);
   };
   m.complexity = "N·(w1 + w2/ξ)·D";
-  // The weights of pairs: of tokens, then of tokens with pools.
+  // It counts pairs of queries and keys: tokens with tokens, then tokens with pools.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<PoolingformerConfig>(size);
     const auto n = static_cast<double>(size.tokens), stride = static_cast<double>(options.stride);
@@ -135,7 +135,7 @@ Mechanism poolingformer_mechanism() {
     return static_cast<double>(size.batch * size.heads * size.head_dim) * 14 * n * (near + pools);
   };
   m.least_bytes = least_qkv_bytes;
-  // Without linear maps, the second level takes the queries of the first, and y for keys and values.
+  // There are no linear maps here, so the second level uses the queries of the first, and y as keys and values.
   m.core = [](const AttentionConfig& config, Generator& rng, Device device) -> AttentionCore {
     const auto options = options_of<PoolingformerConfig>(config);
     const Tensor pool = zeros({options.kernel, config.width / config.heads}, DType::float32, device);

@@ -12,7 +12,7 @@
 namespace linnet::nn {
 namespace {
 
-/// The released form has a power of two of buckets.
+/// The number of buckets. In the released form it is a power of two.
 int64_t bucket_count(const ReformerConfig& reformer, int64_t tokens) {
   const int64_t chunks = std::max<int64_t>(1, tokens / reformer.chunk);
   return reformer.released ? static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(2 * chunks)))
@@ -73,7 +73,7 @@ Tensor ReformerAttention::forward(const Tensor& x, const Tensor& padding_mask) c
 }
 
 std::vector<AttentionMap> ReformerAttention::forward_maps(const Tensor& x, const Tensor& padding_mask) const {
-  Generator draws = training() ? generator() : evaluation_draws();  // a copy: maps take no draw of the model
+  Generator draws = training() ? generator() : evaluation_draws();  // a copy, so that maps do not change the model's
   const auto [q, v, buckets] = project(x, padding_mask, draws);
   return {{"", lsh_attention_weights(q, buckets, options(padding_mask))}};
 }
@@ -89,7 +89,7 @@ std::vector<Setting> ReformerAttention::settings() const {
 
 Mechanism reformer_mechanism() {
   Mechanism m{.name = "reformer", .paper = "Kitaev et al. 2020, section 2", .make = maker<ReformerAttention>()};
-  m.step = false;  // a new token moves others into other chunks
+  m.step = false;  // a new token can move earlier tokens into other chunks
   m.options = ReformerConfig{};
   constexpr int64_t kMost = 1 << 20;
   m.option_list = {
@@ -97,7 +97,7 @@ Mechanism reformer_mechanism() {
       integer_option("chunk", "tokens of a chunk of reformer (default: 64)", &ReformerConfig::chunk, 1, kMost),
   };
   m.complexity = "N·ln N·D";
-  // The weights of pairs: two chunks for each token in each round. Hashing takes N·buckets·D/2 more a round.
+  // Each token sees two chunks in each round. Hashing takes N·buckets·D/2 multiplications more in each round.
   m.operations = [](const AttentionSize& size, const std::vector<std::string>&) {
     const auto options = options_of<ReformerConfig>(size);
     const auto n = static_cast<double>(size.tokens), rounds = static_cast<double>(options.hashes);
@@ -106,7 +106,7 @@ Mechanism reformer_mechanism() {
     return static_cast<double>(size.batch * size.heads * size.head_dim) * rounds * n * (14 * seen + hashing);
   };
   m.least_bytes = least_qkv_bytes;
-  // Without linear maps, queries are keys.
+  // There are no linear maps here, so q serves as queries and keys.
   m.core = [](const AttentionConfig& config, Generator& rng, Device) -> AttentionCore {
     const auto reformer = options_of<ReformerConfig>(config);
     return {{}, [=, &rng](const Tensor& q, const Tensor&, const Tensor& v) {

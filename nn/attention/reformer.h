@@ -14,14 +14,15 @@ namespace linnet::nn {
 struct ReformerConfig {
   int64_t hashes = 4;     ///< R: rounds of hashing
   int64_t chunk = 64;     ///< m: tokens of a chunk
-  double scale = 1;       ///< the factor of q·k; reformer-pytorch has 1/√D
+  double scale = 1;       ///< the factor of q·k; reformer-pytorch uses 1/√D
   bool released = false;  ///< LshAttentionOptions::released, with 2N/m buckets, rounded down to a power of two
 };
 
-/// Reformer's attention: queries are keys too, of length 1, and locality-sensitive hashing decides which tokens see
-/// which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both, if there is one,
-/// and `out`. Random rotations are drawn for each call in training; in evaluation the buffer `seed` decides on them.
-/// Its one attention map holds the softmax's weights. As in published code, padding adds buckets: results change.
+/// Reformer's attention: the keys are the queries, normalised to length 1, and locality-sensitive hashing decides
+/// which tokens see which. Its submodules are `qk` and `v`, the projections, `conv`, the short convolution of both,
+/// if there is one, and `out`. Hashing uses random rotations. In training they are drawn for each call; in evaluation
+/// the buffer `seed` determines them. Its one attention map holds the softmax weights. As in published code, padding
+/// tokens add buckets and so change results.
 ///
 /// Cost: time O(R·N·m·C) and memory O(N·C + R·N·H). There is no step form.
 /// Source: Kitaev et al. 2020, section 2.

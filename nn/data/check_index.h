@@ -10,7 +10,7 @@
 
 namespace linnet::detail {
 
-/// Throws: IndexError unless `index` is from 0 to size − 1; `what` a data set of that size has.
+/// Throws: IndexError unless `index` is from 0 to size − 1. `what` is the message's word for an element.
 inline void check_index(int64_t index, int64_t size, const char* what = "example") {
   if (index >= 0 && index < size) return;
   throw IndexError(fmt::format("there is no {} {} of {}; they are numbered from 0", what, index, size));

@@ -24,8 +24,8 @@ using detail::shortened;
 
 constexpr char kCellEnd = '\0';
 
-/// Rewrites the text of a CSV file in its own memory: cells without their quotes, each followed by kCellEnd. A cell
-/// never becomes longer, so the place to write to is never beyond the one to read from.
+/// Rewrites the text of a CSV file in place: cells without their quotes, each followed by kCellEnd. Cells never
+/// become longer, so the position to write to is never beyond the position to read from.
 class CsvParser {
  public:
   CsvParser(std::string& text, char separator, const std::string& path)
@@ -50,7 +50,7 @@ class CsvParser {
         throw IoError(fmt::format("{}, line {}: {} cells, but the first row has {}; {}", path_, line, count, cells_,
                                   count < cells_
                                       ? "add the missing ones, or leave the line out"
-                                      : fmt::format("a cell with '{}' in it stands in double quotes", separator_)));
+                                      : fmt::format("put a cell with '{}' in it into double quotes", separator_)));
       }
     }
     text_.resize(to_ == 0 ? 0 : to_ - 1);
@@ -68,7 +68,7 @@ class CsvParser {
     while (from_ < text_.size() && at_line_end()) skip_line_end();
   }
 
-  /// Returns the number of cells.
+  /// Parses a row and returns the number of its cells.
   int64_t parse_row() {
     for (int64_t cells = 1;; ++cells) {
       if (from_ < text_.size() && text_[from_] == '"')
@@ -88,7 +88,7 @@ class CsvParser {
     const int64_t line = line_;
     for (++from_; from_ < text_.size(); ++from_) {
       if (text_[from_] == '"') {
-        ++from_;  // to the second quote of two, or past the one that ends the cell
+        ++from_;  // to the second of two quotes, or past the one that ends the cell
         const bool is_end = from_ == text_.size() || text_[from_] != '"';
         if (is_end && (from_ == text_.size() || text_[from_] == separator_ || at_line_end())) return;
         if (is_end) {
@@ -117,7 +117,7 @@ std::string_view without_spaces(std::string_view text) {
   return text;
 }
 
-/// The number that the text is, of T's range; otherwise the reason why it is none.
+/// The text as a number of type T; if it is none, `why` becomes the reason.
 template <class T>
 std::optional<T> parse_number(std::string_view text, std::string& why) {
   using Parsed = std::conditional_t<std::is_floating_point_v<T>, double, T>;
@@ -145,7 +145,7 @@ std::optional<T> parse_number(std::string_view text, std::string& why) {
 
 }  // namespace
 
-/// Calls `use(row, place, cell)` for the cells of the columns `names`, row by row; `place` counts the names.
+/// Calls `use(row, place, cell)` for the cells of the columns `names`, row by row. `place` is an index into `names`.
 template <class Use>
 void Table::for_each_cell(const std::vector<std::string>& names, const Use& use) const {
   std::vector<std::vector<size_t>> places(names_.size());  // of each column of the file

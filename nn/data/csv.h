@@ -11,19 +11,19 @@ namespace linnet::nn {
 
 /// Options of `read_csv`.
 struct CsvOptions {
-  char separator = ',';  ///< what stands between cells; ';' and '\t' are usual too
+  char separator = ',';  ///< the character between cells; ';' and '\t' are also usual
   bool header = true;    ///< the first row names the columns; otherwise they are "0", "1", …
-  /// The cells that stand for a missing value, without spaces around them.
+  /// The cells that mean a missing value, without spaces around them.
   std::vector<std::string> missing = {"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None"};
 };
 
 /// A column of categories.
 struct Categories {
   Tensor indices;                  ///< [rows], int64: the class of each row
-  std::vector<std::string> names;  ///< of the classes, sorted
+  std::vector<std::string> names;  ///< the names of the classes, sorted
 };
 
-/// A table of named columns, as a CSV file holds one.
+/// A table with named columns, read from a CSV file.
 ///
 ///     const nn::Table table = nn::read_csv("houses.csv");
 ///     Tensor x = table.columns({"rooms", "area"});  // [rows, 2]
@@ -32,25 +32,25 @@ struct Categories {
 ///
 /// Cost: a call takes one pass over the text of the table.
 /// Throws: every member throws IndexError for a column that does not exist, or whose name two columns have; IoError,
-/// with row (from 1 on) and column, for a cell that it cannot take.
+/// with row (from 1 on) and column, for a cell that it cannot convert.
 class Table {
  public:
   int64_t rows() const { return rows_; }                            ///< without the header
   const std::vector<std::string>& names() const { return names_; }  ///< of the columns
 
-  /// Numbers, with the decimal point in every locale. Missing ones are NaN.
+  /// Columns of numbers. The decimal mark is a point in every locale. Missing numbers are NaN.
   ///
   /// Shapes: [rows]; `columns` [rows, names].
-  /// Dtypes: float32, float64, int32, int64. Of integers none may be missing.
+  /// Dtypes: float32, float64, int32, int64. Integers must not be missing.
   /// Throws: DTypeError for another dtype.
   Tensor column(const std::string& name, DType dtype = DType::float32, Where where = {}) const;
   Tensor columns(const std::vector<std::string>& names, DType dtype = DType::float32, Where where = {}) const;
 
-  /// The cells as they stand in the file, missing ones too.
+  /// The cells as they are in the file, also missing ones.
   std::vector<std::string> texts(const std::string& name, Where where = {}) const;
-  /// The cells of all columns as they stand in the file, row by row.
+  /// The cells of all columns as they are in the file, row by row.
   std::vector<std::vector<std::string>> texts() const;
-  /// Classes, numbered in the order of their names. None may be missing.
+  /// A column of classes, numbered in the order of their names. No cell may be missing.
   Categories categories(const std::string& name, Where where = {}) const;
 
  private:
@@ -68,13 +68,13 @@ class Table {
   std::string cells_;  // row by row, with a byte 0 after each but the last
 };
 
-/// Reads a CSV file as RFC 4180 describes it: a cell in double quotes may hold separators, line ends and, doubled,
-/// quotes. Lines end with LF, CR LF or CR; empty ones are passed over, as is a byte order mark.
+/// Reads a CSV file as RFC 4180 describes it: a cell in double quotes may contain separators, line ends and doubled
+/// quotes. Lines end with LF, CR LF or CR. Empty lines and a byte order mark are skipped.
 ///
 /// Cost: one pass over the file, and its size in memory.
-/// Throws: IoError, with the line, for a row that is longer or shorter than the first one, and for a quote that has
-/// no end or stands where none may; IoError for a file that is missing, empty or not UTF-8 text; ValueError for a
-/// separator that is a quote or ends a line.
+/// Throws: IoError, with the line, for a row with more or fewer cells than the first one, for a quoted cell without
+/// an end, and for text after its closing quote; IoError for a file that is missing, empty or not UTF-8 text;
+/// ValueError for a separator that is a quote or a line end.
 Table read_csv(const std::filesystem::path& path, const CsvOptions& options = {}, Where where = {});
 
 }  // namespace linnet::nn

@@ -39,10 +39,10 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// The number of examples. If a data set grows, a Loader takes the number at the start of each epoch.
+  /// The number of examples. A data set may grow: a Loader reads the number at the start of each epoch.
   virtual int64_t size() const = 0;
-  /// The examples `indices`, stacked along dim 0. Random augmentation draws from `key`, so that a batch depends on
-  /// the key and the indices alone. A loader calls this from its own threads. With several workers, several calls run
+  /// The examples `indices`, stacked along dim 0. Random augmentation draws from `key`, so that a batch depends only
+  /// on the key and the indices. A loader calls this from its own threads. With several workers, several calls run
   /// at the same time.
   ///
   /// Throws: IndexError for an example that does not exist.

@@ -80,7 +80,7 @@ void draw(uint8_t label, RandomKey key, uint8_t* image) {
       high = {std::max(high.x, p.x), std::max(high.y, p.y)};
     }
   }
-  // The digit is centred, and moved by up to two pixels where the frame leaves room.
+  // The digit is centred, and moved by up to two pixels if there is space in the image.
   const auto offset = [&](double first, double last) {
     const double room = (kSide - (last - first)) / 2 - thickness - 1;
     return (kSide - (first + last)) / 2 + uniform(-1, 1) * std::clamp(room, 0.0, 2.0);

@@ -32,9 +32,9 @@ class Reader {
     if (got < std::ssize(out)) fail_truncated(got, std::ssize(out), what);
   }
 
-  /// Reads the rest of the file, which must be `count` bytes. The first pass only counts them. The memory is
-  /// allocated when all of them are known to be there, so that neither a false size in a header nor highly compressed
-  /// bytes that do not match it allocate any.
+  /// Reads the rest of the file, which must be `count` bytes. A first pass only counts them. The memory is allocated
+  /// after this pass, so that a wrong size in a header, or compressed data that do not match it, cannot allocate huge
+  /// memory.
   std::vector<uint8_t> read_rest(int64_t count, const char* what) {
     const z_off_t begin = gztell(file_.get());
     std::vector<uint8_t> chunk(static_cast<size_t>(std::min(count + 1, kChunk)));

@@ -20,11 +20,11 @@ struct IdxArray {
 /// too long, and for a corrupt gzip stream.
 IdxArray read_idx(const std::filesystem::path& path);
 
-/// Writes an IDX file of unsigned bytes, without compression. It replaces an older file only when it is complete (see
-/// AtomicFile).
+/// Writes an IDX file of unsigned bytes, without compression. An older file is replaced only when the new one is
+/// complete (see AtomicFile).
 ///
-/// Throws: ShapeError when the bytes do not fill the shape; ValueError for a shape without dims, and for a size that
-/// 32 bits do not hold; IoError when the file cannot be written.
+/// Throws: ShapeError when the number of bytes does not fit the shape; ValueError for a shape without dims, and for a
+/// size of more than 32 bits; IoError when the file cannot be written.
 void write_idx(const std::filesystem::path& path, const IdxArray& array);
 
 }  // namespace linnet::nn

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kColours = 4;  // RGB and alpha, as libpng gives any image
+constexpr int64_t kColours = 4;  // RGB and alpha; libpng converts every image to these
 constexpr int64_t kMostPixels = int64_t{1} << 26;
 
 /// libpng's view of an image in memory, freed at the end.
@@ -27,7 +27,7 @@ struct PngImage : png_image {
     version = PNG_IMAGE_VERSION;
     png_image_begin_read_from_memory(this, bytes.data(), bytes.size());
     format = PNG_FORMAT_RGBA;
-    flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16 bits mean the same shades as 8
+    flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16-bit values are sRGB, like 8-bit ones, and not linear
   }
   PngImage(const PngImage&) = delete;
   PngImage& operator=(const PngImage&) = delete;
@@ -48,12 +48,12 @@ Pixels pixels_of(const fs::path& path) {
   PngImage image(bytes);
   if (image.has_failed()) errors.damaged(image.message);
   Pixels pixels{image.height, image.width, {}};
-  // A small file can pretend to hold a huge image.
+  // A small file can claim to hold a huge image.
   if (pixels.width > kMostPixels / pixels.height) {
     errors.refused(fmt::format("{} × {} pixels, more than the {} that are read; cut it into parts", pixels.width,
                                pixels.height, kMostPixels));
   }
-  // Deflate packs at most 1,032 bytes into one, and a pixel takes at least a bit.
+  // Deflate compresses at most 1,032 bytes into one, and a pixel takes at least one bit.
   if (pixels.width > 8 * 1032 * std::ssize(bytes) / pixels.height) {
     errors.damaged(fmt::format("{} × {} pixels in {} bytes", pixels.width, pixels.height, bytes.size()));
   }

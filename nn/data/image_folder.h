@@ -12,13 +12,13 @@
 
 namespace linnet::nn {
 
-/// Reads a PNG file of any kind. libpng turns palettes, greys and 16 bits into 8-bit colours, and the colours of a
-/// file with another gamma into those of sRGB.
+/// Reads a PNG file of any kind. libpng converts palettes, greys and 16-bit channels to 8-bit colours, and colours
+/// with another gamma to sRGB.
 ///
 /// Shapes: → [channels, H, W]; `channels` are 1 (grey, 0.299 R + 0.587 G + 0.114 B), 3 (RGB) or 4 (RGB and alpha).
-/// With 1 and 3, alpha is left out.
+/// With 1 and 3, alpha is ignored.
 /// Dtypes: → float32 in [0, 1].
-/// Throws: ValueError for other channels; IoError for a file that is missing, damaged or no PNG file, and for more
+/// Throws: ValueError for other channels; IoError for a file that is missing, damaged or not a PNG file, and for more
 /// than 2²⁶ pixels.
 Tensor read_png(const std::filesystem::path& path, int64_t channels = 3, Where where = {});
 
@@ -27,20 +27,20 @@ struct ImageFolderOptions {
   int64_t channels = 3;  ///< as in read_png
 };
 
-/// Images of one size in a folder for each class, `root/cat/1.png`, as in torchvision. Each file is read when
-/// a batch needs it. Several workers of a Loader read at the same time.
+/// Images of one size with a folder for each class, `root/cat/1.png`, as in torchvision. Each file is read when a
+/// batch needs it. Several workers of a Loader read at the same time.
 ///
 ///     const nn::ImageFolder data("photos", {.channels = 1});
 ///     nn::Loader loader(data, {.batch = 64, .num_workers = 4});
 ///
-/// Shapes: inputs of a batch [B, channels, H, W], float32 in [0, 1]; targets [B], int64: the place of the class in
+/// Shapes: inputs of a batch [B, channels, H, W], float32 in [0, 1]; targets [B], int64: the index of the class in
 /// classes().
 class ImageFolder : public Dataset {
  public:
-  /// Lists the .png files below each class's folder, and passes over other files.
+  /// Lists the .png files below each class's folder, and skips other files.
   ///
   /// Throws: ValueError for other channels, for a root without folders and for a class without .png files; IoError
-  /// for a root that is no folder, and for a first image that cannot be read.
+  /// for a root that is not a folder, and if the first image cannot be read.
   explicit ImageFolder(const std::filesystem::path& root, ImageFolderOptions options = {}, Where where = {});
 
   int64_t size() const override { return std::ssize(images_); }
@@ -60,7 +60,7 @@ class ImageFolder : public Dataset {
   ImageFolderOptions options_;
   std::vector<std::string> classes_;
   std::vector<Image> images_;  // sorted by class and path
-  Shape shape_;                // of each
+  Shape shape_;                // of each image
 };
 
 }  // namespace linnet::nn

@@ -19,7 +19,7 @@ namespace {
 /// The random streams of the loader's seed: in each epoch one for the order and one for augmentation.
 RandomKey order_key(uint64_t seed, int64_t epoch) { return {seed, 2 * static_cast<uint64_t>(epoch)}; }
 
-/// A stream for the order of batches by length, of a block of the order's stream that no shuffle reaches.
+/// A stream for the order of batches by length. Its key is a block of the order's stream that no shuffle uses.
 RandomKey batch_order_key(uint64_t seed, int64_t epoch) {
   return detail::key_of_block(order_key(seed, epoch), UINT64_MAX);
 }
@@ -29,17 +29,17 @@ RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
   return detail::key_of_block(augmentation, static_cast<uint64_t>(batch));
 }
 
-/// Batches of one window, in which examples are sorted by length: up to 50, and at least four windows in an epoch, so
-/// that an example meets others in the next one.
+/// The number of batches of a window, in which examples are sorted by length: up to 50, but so few that an epoch has
+/// at least four windows. Otherwise the same examples would always share a batch.
 int64_t window_batches(int64_t batches) { return std::clamp<int64_t>(batches / 4, 1, 50); }
 
-/// Sorts from the longest to the shortest. Those of one length keep their order.
+/// Sorts from the longest to the shortest. Examples of the same length keep their order.
 void sort_by_length(std::span<int64_t> examples, const std::vector<int64_t>& lengths) {
   std::ranges::stable_sort(examples, std::ranges::greater{},
                            [&](int64_t example) { return lengths[static_cast<size_t>(example)]; });
 }
 
-/// Makes batches by length of a shuffled order. A smaller last batch stays as it is.
+/// Rearranges a shuffled order into batches by length. A smaller last batch stays as it is.
 void group_by_length(std::vector<int64_t>& order, const std::vector<int64_t>& lengths, int64_t batch, RandomKey key) {
   const int64_t batches = std::ssize(order) / batch, window = window_batches(batches);
   std::vector<int64_t> grouped = order;
@@ -137,14 +137,14 @@ void Loader::start_epoch() {
   next_ = position_.batch;
   for (int64_t i = 0; i < workers; ++i) {
     std::thread worker = detail::start_thread([this] { work(); });
-    if (!worker.joinable()) break;  // the system refuses more threads; without any, next() makes the batches
+    if (!worker.joinable()) break;  // the system refuses more threads; without workers, next() makes the batches
     workers_.push_back(std::move(worker));
   }
 }
 
 std::optional<Batch> Loader::next() {
   if (Recording::is_under_way()) {
-    throw DeviceError("a recorded function cannot take a batch, which later calls would not take anew; pass it in");
+    throw DeviceError("a recorded function cannot take a batch, since replays would not take a new one; pass it in");
   }
   if (order_.empty()) start_epoch();
   if (position_.batch == batches_per_epoch()) {
@@ -185,7 +185,7 @@ void Loader::work() {
       result.error = std::current_exception();
     }
     lock.lock();
-    if (result.error) next_ = end;  // the batches after this one would not be taken
+    if (result.error) next_ = end;  // next() throws at this batch, so the later ones would not be taken
     made(batch) = std::move(result);
     changed_.notify_all();
   }

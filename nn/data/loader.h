@@ -35,26 +35,26 @@ struct LoaderOptions {
   bool shuffle = true;     ///< PyTorch's default is false
   uint64_t seed = 0;       ///< of the order and of augmentation
   bool drop_last = false;  ///< leave out a last batch that is smaller than `batch`
-  int64_t prefetch = 2;    ///< batches prepared ahead by the loader's threads; 0 for none
+  int64_t prefetch = 2;    ///< batches that the loader's threads prepare in advance; 0 for none
   /// Threads that prepare batches, if `prefetch` is not 0; 0 for none, which is PyTorch's default. Each may prepare
   /// one batch beyond `prefetch`. With several, calls of the data set's `collate` run at the same time. The order of
   /// the batches stays the same.
   int64_t num_workers = 1;
-  /// The batches' device. Copies to it are made ahead too, so that taking a batch waits for no copy. Copies of up to
-  /// 16 MiB overlap with running kernels.
+  /// The batches' device. Batches are also copied to it in advance, so that taking a batch does not wait for a copy.
+  /// Copies of up to 16 MiB overlap with running kernels.
   Device device = Device::cpu;
-  /// The length of each example, for batches of examples of about one length, which need little padding; empty for
-  /// batches of any. As in Hugging Face's group_by_length, the shuffled examples are taken in windows of up to 50
-  /// batches, sorted by length in each window and cut into batches. Unlike there, the order of the batches is then
-  /// drawn. The examples that are left for a smaller last batch are not sorted. Without `shuffle` all examples are
-  /// sorted, the longest first, so that the batch that needs most memory comes first, and batches do not come in the
-  /// order of the data.
+  /// The length of each example. If it is given, a batch has examples of about the same length, which need little
+  /// padding. As in Hugging Face's group_by_length, the shuffled examples are taken in windows of up to 50 batches,
+  /// sorted by length in each window and cut into batches. Unlike there, the batches are then shuffled. The examples
+  /// that are left for a smaller last batch are not sorted. Without `shuffle`, all examples are sorted and the
+  /// longest come first. So the batch that needs most memory is the first, and examples are not in the order of the
+  /// data.
   std::vector<int64_t> lengths = {};
 };
 
-/// Batches of a data set, in an order that depends on the seed and the epoch alone. A range-for goes on to the end of
-/// the epoch, from its beginning or from the batch after a `break`; in PyTorch a `break` ends the epoch. The next
-/// range-for takes the next epoch:
+/// Batches of a data set, in an order that depends only on the seed and the epoch. A range-for takes the batches up
+/// to the end of the epoch, and the next range-for takes the next epoch. After a `break`, the next range-for
+/// continues the same epoch with the batch after it; in PyTorch a `break` ends the epoch:
 ///
 ///     nn::Loader loader(data.train, {.batch = 64, .seed = 1337});
 ///     for (int epoch = 0; epoch < 10; ++epoch) {
@@ -68,8 +68,8 @@ struct LoaderOptions {
 /// The data set must outlive the loader.
 class Loader {
  public:
-  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch or num_workers below 0, a `drop_last`
-  /// that leaves none, and for `lengths` of another number than the examples or below 0.
+  /// Throws: ValueError for an empty data set, a batch below 1, a prefetch or num_workers below 0, a `drop_last` that
+  /// leaves no batch, and for `lengths` that are below 0 or not as many as the examples.
   Loader(const Dataset& data, LoaderOptions options, Where where = {});
   Loader(const Dataset&& data, LoaderOptions options, Where where = {}) = delete;  // it would not outlive the loader
   template <class Nothing = void>
@@ -88,12 +88,12 @@ class Loader {
   /// unless that is dropped.
   int64_t batches_per_epoch() const;
 
-  const LoaderOptions& options() const { return options_; }  ///< those given to the constructor
+  const LoaderOptions& options() const { return options_; }  ///< the options given to the constructor
 
-  /// The loader's place in the stream of batches, for a checkpoint.
+  /// The loader's position in the stream of batches, for a checkpoint.
   struct Position {
     int64_t epoch = 0;  ///< the current epoch, or the next one between epochs
-    int64_t batch = 0;  ///< the number of its batches that were taken
+    int64_t batch = 0;  ///< how many of its batches were taken
   };
   Position position() const { return position_; }
   /// Continues from a position.
@@ -101,10 +101,10 @@ class Loader {
   /// Throws: ValueError for a batch past the end of the epoch.
   void seek(Position position, Where where = {});
 
-  /// What a range-for goes with.
+  /// The iterator of a range-for.
   class Iterator {
    public:
-    /// At the next batch of the epoch.
+    /// Takes the next batch of the epoch.
     explicit Iterator(Loader* loader) : loader_(loader) { ++*this; }
     Iterator() = default;
     Batch& operator*() { return *batch_; }  ///< the batch
@@ -126,13 +126,13 @@ class Loader {
 
   /// The next batch of the current epoch; empty at its end. The call after that starts the next epoch.
   ///
-  /// Throws: what the data set throws, at the batch where it happened. The next call tries that batch again, and
-  /// nothing is prefetched for the rest of the epoch. ValueError at the start of an epoch where a data set with
-  /// `lengths` has grown; DeviceError inside a Recording, whose replays would take no batch.
+  /// Throws: the data set's error, when its batch is taken. The next call tries that batch again, and nothing is
+  /// prefetched for the rest of the epoch. ValueError at the start of an epoch if a data set with `lengths` has
+  /// grown; DeviceError inside a Recording, because its replays would not take a new batch.
   std::optional<Batch> next();
 
  private:
-  /// A batch, or why there is none; both are empty while a worker prepares it.
+  /// A batch, or the error that prevented it. Both are empty while a worker prepares the batch.
   struct Made {
     std::optional<Batch> batch;
     std::exception_ptr error;
@@ -151,9 +151,9 @@ class Loader {
   std::vector<int64_t> order_;  // of the current epoch; empty between epochs
 
   std::vector<std::thread> workers_;
-  std::mutex mutex_;  // of the members below, and of position_ while there are workers
+  std::mutex mutex_;  // protects the members below, and position_ while there are workers
   std::condition_variable changed_;
-  std::vector<Made> made_;  // from the batch at position_ on, as a ring
+  std::vector<Made> made_;  // a ring buffer of the batches from position_ on
   int64_t next_ = 0;        // the first batch that no worker has begun
   bool stopping_ = false;
 };

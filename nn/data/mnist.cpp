@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 constexpr float kMean = 0.1307f;
 constexpr float kStd = 0.3081f;
 
-/// The reason why pixels and labels are no data set; empty where they are.
+/// The reason why pixels and labels do not fit together; empty if they do.
 std::string problem_with(size_t pixels, size_t labels, int64_t height, int64_t width) {
-  if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels have none", height, width);
+  if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels are empty", height, width);
   if (pixels == labels * static_cast<size_t>(height * width)) return "";
   return fmt::format("{} pixels are not {} for each of {} labels", pixels, height * width, labels);
 }

@@ -57,8 +57,8 @@ struct MnistOptions {
 /// Source: LeCun et al. 1998.
 struct Mnist {
   /// Reads the four IDX files of `folder`: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and the same with
-  /// `t10k` or `test` for `train`. They may have a `.` before `idx`, end in `.gz` and begin with a name of the data,
-  /// as in `emnist-letters-train-images-idx3-ubyte.gz`. Gzip is detected by the first bytes.
+  /// `t10k` or `test` in place of `train`. They may have a `.` before `idx`, end in `.gz` and begin with the name of
+  /// a data set, as in `emnist-letters-train-images-idx3-ubyte.gz`. Gzip is detected by the first bytes.
   ///
   /// Throws: IoError, with its name, for a file that is missing or damaged; for files of several data sets in one
   /// folder; and when images and labels do not match.
@@ -68,8 +68,9 @@ struct Mnist {
   LabelledImages test;   ///< the images to test with
 };
 
-/// A substitute for MNIST where there is none. Digits are drawn as strokes, randomly rotated, slanted, bent, scaled
-/// and moved, with pens of random width. Image `i` shows digit `i` modulo 10, and depends on the seed and `i` alone.
+/// A substitute for MNIST when its files are not available. Digits are drawn as strokes, randomly rotated, slanted,
+/// bent, scaled and moved, with pens of random width. Image `i` shows digit `i` modulo 10, and depends on the seed
+/// and `i` alone.
 ///
 /// Throws: ValueError for a count below 0.
 LabelledImages drawn_digits(int64_t count, uint64_t seed);

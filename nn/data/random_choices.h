@@ -6,7 +6,7 @@
 
 #include <linnet/core/random/philox.h>
 
-/// Random choices of data sets, loaders and transforms. Each depends on its key alone.
+/// Random choices of data sets, loaders and transforms. Each depends only on its key.
 
 namespace linnet::detail {
 
@@ -18,18 +18,19 @@ inline void shuffle(std::vector<int64_t>& order, RandomKey key) {
   }
 }
 
-/// A stream of its own, made of a block of the stream.
+/// The key of a new random stream, made from block `index` of `stream`.
 inline RandomKey key_of_block(RandomKey stream, uint64_t index) {
   const PhiloxBlock block = philox(stream, index);
   return {uint64_t{block.word[0]} << 32 | block.word[1], uint64_t{block.word[2]} << 32 | block.word[3]};
 }
 
-/// Draw `draw` of the stream, as a whole number from −most to most.
+/// Draw number `draw` of the stream, as a whole number from −most to most.
 inline int64_t random_offset(RandomKey key, uint64_t draw, int64_t most) {
   return static_cast<int64_t>((random_word(key, draw) * static_cast<uint64_t>(2 * most + 1)) >> 32) - most;
 }
 
-/// Writes an image of one channel, moved by `down` and `right`: `convert` of each pixel, or of 0 from outside.
+/// Writes one channel of an image, moved by `down` and `right`. Each pixel is `convert` of the old one, or of 0 where
+/// the old image has none.
 template <class Pixel, class T, class Convert>
 void shift_plane(const Pixel* from, T* to, int64_t height, int64_t width, int64_t down, int64_t right,
                  const Convert& convert) {

@@ -23,8 +23,8 @@ PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequ
     if (x.rank() == 0 || x.rank() != first.rank() ||
         !std::equal(x.shape().begin() + 1, x.shape().end(), first.shape().begin() + 1)) {
       throw ShapeError(
-          fmt::format("sequences of shape {} and {}; they must be alike in all dims but the first, which "
-                      "is their length",
+          fmt::format("sequences of shape {} and {}; they must be alike in all dims except the first, "
+                      "which is their length",
                       to_string(first.shape()), to_string(x.shape())));
     }
     longest = std::max(longest, x.size(0));
@@ -34,7 +34,7 @@ PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequ
   std::vector<Tensor> padded;
   for (int64_t i = 0; i < count; ++i) {
     const Tensor& x = sequences[static_cast<size_t>(i)];
-    Shape widths = Shape::filled(2 * x.rank(), 0);  // the last two are those of dim 0
+    Shape widths = Shape::filled(2 * x.rank(), 0);  // the last two are the padding of dim 0
     widths[2 * x.rank() - 1] = longest - x.size(0);
     padded.push_back(pad(x, widths, options.padding_value));
     mask.select(0, i).narrow(0, 0, x.size(0)).fill_(true);

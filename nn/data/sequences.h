@@ -13,21 +13,21 @@ namespace linnet::nn {
 /// Options of `pad_sequence`.
 struct PadSequenceOptions {
   bool batch_first = false;  ///< [B, T, …] instead of [T, B, …]
-  Scalar padding_value = 0;  ///< stands after the end of a sequence
+  Scalar padding_value = 0;  ///< fills the positions after the end of a sequence
 };
 
-/// Sequences of one length.
+/// Sequences, padded to the same length.
 struct PaddedSequences {
   Tensor sequences;     ///< [N, B, ...], or [B, N, ...] with `batch_first`
   Tensor padding_mask;  ///< [B, N], bool, false at padding, as attention takes it
 };
 
-/// Stacks sequences, with padding at the ends of those that are shorter than the longest.
+/// Stacks sequences, with padding at the end of those that are shorter than the longest.
 ///
 ///     const auto [padded, padding_mask] = nn::pad_sequence({x, y}, {.batch_first = true});
 ///
-/// Shapes: [Nᵢ, ...], all alike but in dim 0 → N is the largest Nᵢ, B the number of sequences.
-/// Dtypes: one dtype, which can hold the padding value.
+/// Shapes: [Nᵢ, ...], the same for all except in dim 0 → N is the largest Nᵢ, B the number of sequences.
+/// Dtypes: the same for all; it must be able to hold the padding value.
 /// Gradient: any number of times.
 /// Throws: ValueError for no sequences; ShapeError, DTypeError.
 PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequenceOptions& options = {},
@@ -37,10 +37,10 @@ PaddedSequences pad_sequence(const std::vector<Tensor>& sequences, const PadSequ
 ///
 ///     for (auto& batch : loader) backward(cross_entropy(model(batch.inputs, batch.others[0]), batch.targets));
 ///
-/// Shapes: inputs of a batch [B, N, ...], for N the length of its longest sequence; targets [B, ...].
+/// Shapes: inputs of a batch [B, N, ...], where N is the length of its longest sequence; targets [B, ...].
 class SequenceDataset : public Dataset {
  public:
-  /// Without targets, those of a batch are undefined.
+  /// If `targets` is undefined, so are the targets of a batch.
   ///
   /// Throws: ShapeError unless `targets` has as many rows as there are sequences.
   explicit SequenceDataset(std::vector<Tensor> sequences, Tensor targets = {}, Scalar padding_value = 0,

@@ -17,7 +17,7 @@
 namespace linnet::nn {
 namespace {
 
-/// The stream of a seed from which splits draw. Loaders and generators of the same seed count theirs from 0.
+/// The random stream of splits. Loaders and generators with the same seed use other streams, counted from 0.
 constexpr uint64_t kSplitStream = uint64_t{1} << 63;
 
 /// How many of `size` examples each part gets.
@@ -33,8 +33,8 @@ std::vector<int64_t> split_sizes(const std::vector<Scalar>& lengths, int64_t siz
   const bool is_whole = std::ranges::all_of(lengths, [](const Scalar& length) { return length.is_integer; });
   if (!all_positive || (is_whole ? sum != static_cast<double>(size) : std::abs(sum - 1) > 1e-9)) {
     throw ValueError(
-        fmt::format("the lengths sum to {}; they are at least 0, and sum to {}, the size of the data set, "
-                    "or as fractions to 1",
+        fmt::format("the lengths sum to {}; they must be at least 0, and sum to {}, the size of the data "
+                    "set, or as fractions to 1",
                     sum, size));
   }
   for (const Scalar& length : lengths) {
@@ -53,7 +53,7 @@ TensorDataset::TensorDataset(std::vector<Tensor> tensors, Where where) : tensors
   if (tensors_.empty()) throw ValueError("no tensors were given; at least one is needed");
   for (const Tensor& x : tensors_) {
     if (x.rank() > 0 && tensors_[0].rank() > 0 && x.size(0) == tensors_[0].size(0)) continue;
-    throw ShapeError(fmt::format("tensors of shape {} and {}; all must have as many rows, in dim 0",
+    throw ShapeError(fmt::format("tensors of shape {} and {}; all must have the same number of rows, dim 0",
                                  to_string(tensors_[0].shape()), to_string(x.shape())));
   }
 }

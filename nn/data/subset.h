@@ -12,7 +12,8 @@
 
 namespace linnet::nn {
 
-/// Examples that are the rows of tensors: the first one holds inputs, the second one targets, the others follow.
+/// A data set whose examples are the rows of tensors: the first tensor holds inputs, the second one targets, and the
+/// further ones become Batch::others.
 ///
 ///     const nn::TensorDataset data({x, y});
 class TensorDataset : public Dataset {
@@ -37,15 +38,15 @@ class Subset : public Dataset {
   int64_t size() const override { return std::ssize(indices_); }
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
 
-  const std::vector<int64_t>& indices() const { return indices_; }  ///< of its examples in the whole data
+  const std::vector<int64_t>& indices() const { return indices_; }  ///< of its examples in the whole data set
 
  private:
   const Dataset& data_;
   std::vector<int64_t> indices_;
 };
 
-/// Parts of a data set, with its examples dealt out at random. The lengths are numbers of examples, or fractions of
-/// all; of fractions, each part has as many whole examples as it can, and the first parts one of those left over.
+/// Splits a data set at random into parts. The lengths are numbers of examples, or fractions of all examples. Numbers
+/// from fractions are rounded down, and the examples that are left over go to the first parts, one to each.
 ///
 ///     const auto parts = nn::random_split(data.train, {0.8, 0.2}, 1337);
 ///     nn::Loader train(parts[0], {.batch = 64}), test(parts[1], {.batch = 64});

@@ -185,7 +185,7 @@ CharText CharText::read(const fs::path& path, const TextOptions& options) {
     if (options.normalise_newlines) normalise_newlines(content);
     if (!text.empty() && !text.ends_with('\n') && !content.empty()) text += '\n';
     if (text.empty()) {
-      text = std::move(content);  // so that a single file is not copied
+      text = std::move(content);  // a single file need not be copied
     } else {
       text += content;
     }

@@ -12,7 +12,7 @@
 
 namespace linnet::nn {
 
-/// The characters of a text: Unicode code points, each of up to four bytes in UTF-8, or single bytes.
+/// What a character of a text is: a Unicode code point, which has up to four bytes in UTF-8, or a single byte.
 enum class Characters { code_points, bytes };
 
 /// The characters of a text, numbered in the order of their codes.
@@ -58,7 +58,7 @@ class CharText {
   ///
   /// Throws: IoError when a file cannot be read or is not UTF-8 (with the byte's offset), and when there is no text.
   static CharText read(const std::filesystem::path& path, const TextOptions& options = {});
-  /// The sources of this library, compiled into it: a substitute where no other text is available.
+  /// The source code of this library, which is compiled into it: a substitute if no other text is available.
   static CharText of_this_project(const TextOptions& options = {});
 
   /// The vocabulary of the whole text.
@@ -76,7 +76,7 @@ class CharText {
   int64_t dropped_marks_ = 0;
 };
 
-/// `batch` random windows of `ids`. Targets are the inputs moved by one token. The windows depend on the key alone.
+/// `batch` random windows of `ids`. Targets are the inputs, one token later. The windows depend only on the key.
 ///
 /// Shapes: inputs and targets [batch, context].
 /// Dtypes: int64.
@@ -87,7 +87,7 @@ Batch random_windows(std::span<const int64_t> ids, int64_t batch, int64_t contex
 /// at the end is dropped. `ids` must outlive the data set.
 class Windows : public Dataset {
  public:
-  /// Throws: ValueError when `ids` is not longer than the context.
+  /// Throws: ValueError when `ids` is not longer than the context, or for a context below 1.
   Windows(std::span<const int64_t> ids, int64_t context, Where where = {});
   Windows(std::vector<int64_t>&& ids, int64_t context, Where where = {}) = delete;  // `ids` would not outlive it
   int64_t size() const override;

@@ -12,7 +12,8 @@
 namespace linnet::nn {
 namespace {
 
-/// Calls `use(from, to, image)` for each plane [H, W] of a copy of the images, in the type of their elements.
+/// Copies images and calls `use(from, to, image)` for each plane [H, W], with pointers of the elements' type. `image`
+/// is the index of the plane's image.
 template <class Use>
 Tensor each_plane(const char* name, const Tensor& images, const Use& use) {
   if (images.rank() != 4) {
@@ -96,7 +97,7 @@ Transform random_horizontal_flip(double p, Where where) {
 Batch TransformedDataset::collate(std::span<const int64_t> indices, RandomKey key) const {
   Batch batch = data_.collate(indices, key);
   for (size_t i = 0; i < transforms_.size(); ++i) {
-    // The data set itself draws from `key`.
+    // The inverted stream number gives transforms other streams than the data set, which draws from `key`.
     batch.inputs = transforms_[i](batch.inputs, detail::key_of_block({key.seed, ~key.stream}, i));
   }
   return batch;

@@ -13,34 +13,35 @@
 
 namespace linnet::nn {
 
-/// Makes the inputs of a batch anew. What is random draws from `key`.
+/// Returns the transformed inputs of a batch. Random transforms draw from `key`.
 using Transform = std::function<Tensor(const Tensor& inputs, RandomKey key)>;
 
 /// (x − mean)/std, each with one number for every channel, or one for all.
 ///
 /// Shapes: inputs [B, C, ...], such as images, or rows of C columns.
-/// Throws: ValueError unless both have as many numbers, at least one, and each std is above 0; of a batch ShapeError
-/// for another number of channels, and DTypeError for integers.
+/// Throws: ValueError unless both have the same length, at least 1, and each std is above 0. For a batch, the
+/// transform throws ShapeError for another number of channels, and DTypeError for integers.
 Transform normalize(const std::vector<double>& mean, const std::vector<double>& std, Where where = {});
 
 /// Moves each image by a random whole number of pixels, at most `pixels` in each direction, and fills in zeros.
 ///
-/// Throws: ValueError for `pixels` below 0; of a batch ShapeError and DTypeError unless it is images.
+/// Throws: ValueError for `pixels` below 0. For a batch that is not images, the transform throws ShapeError or
+/// DTypeError.
 Transform random_shift(int64_t pixels, Where where = {});
 
 /// Mirrors each image, left to right, with probability p.
 ///
-/// Throws: ValueError unless 0 ≤ p ≤ 1; of a batch ShapeError and DTypeError unless it is images.
+/// Throws: ValueError unless 0 ≤ p ≤ 1. For a batch that is not images, the transform throws ShapeError or
+/// DTypeError.
 Transform random_horizontal_flip(double p = 0.5, Where where = {});
 
-/// A data set, which must outlive this one, with its inputs transformed. Each transform draws from a random stream of
-/// its own.
+/// A data set with its inputs transformed. `data` must outlive it. Each transform draws from its own random stream.
 ///
 ///     const nn::TensorDataset images({x, y});  // x is [B, C, H, W]
 ///     const nn::TransformedDataset train(images, {nn::random_horizontal_flip(), nn::normalize({0.5}, {0.25})});
 class TransformedDataset : public Dataset {
  public:
-  /// `data` with the transforms, the first one first.
+  /// The transforms are applied in their order.
   TransformedDataset(const Dataset& data, std::vector<Transform> transforms)
       : data_(data), transforms_(std::move(transforms)) {}
   TransformedDataset(const Dataset&& data, std::vector<Transform> transforms) = delete;  // it would not outlive this

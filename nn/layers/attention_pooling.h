@@ -5,16 +5,16 @@
 namespace linnet::nn {
 
 /// Additive attention pooling: one vector for a sequence, Σ_i α_i x_i with α = softmax_i(w·tanh(W x_i + b)).
-/// Submodules are `fc1` for W and b and `fc2` for w, whose bias cancels in the softmax. W has `hidden` rows.
+/// Submodules are `fc1` for W and b, and `fc2` for w. The bias of `fc2` cancels in the softmax. W has `hidden` rows.
 ///
 /// The published implementation divides e^s by Σ e^s + 1e-8. There the bias does not cancel, and large scores
-/// overflow. `released` computes the same function stably, as the softmax with one more token of score log 1e-8 and
-/// value 0, so that the published weights give the published results.
+/// overflow. `released` computes the same function without overflow, so that the published weights give the published
+/// results. It adds one more token to the softmax, with score log 1e-8 and value 0.
 ///
 /// Source: Wu et al. 2021, section 4.1.
 class AttentionPooling : public Module {
  public:
-  /// A `hidden` of 0 stands for `width`.
+  /// A `hidden` of 0 means `width`.
   ///
   /// Throws: ValueError for a width below 1.
   AttentionPooling(Module& parent, std::string name, int64_t width, bool released = false, int64_t hidden = 0);

@@ -11,15 +11,15 @@ struct Conv2dConfig {
   Size2d stride = 1;       ///< from one window to the next
   Padding2d padding = {};  ///< a number, {rows, columns} or "same"
   Size2d dilation = 1;     ///< the distance of neighbouring taps
-  int64_t groups = 1;      ///< channels see those of their group alone
+  int64_t groups = 1;      ///< an output channel sees only the input channels of its group
   bool bias = true;        ///< whether it has a bias
 };
 
-/// conv2d with parameters of its own: `weight` [out, in/groups, R, S] and `bias` [out], which start as
-/// U(−1/√fan, 1/√fan), fan = in/groups·R·S, as in PyTorch.
+/// A layer for conv2d. The parameters `weight` [out, in/groups, R, S] and `bias` [out] start as U(−1/√fan, 1/√fan),
+/// fan = in/groups·R·S, as in PyTorch.
 class Conv2d : public Module {
  public:
-  /// Throws: ValueError for sizes below 1, and channels that are no multiple of the groups.
+  /// Throws: ValueError for sizes below 1, and for channels that are not a multiple of the groups.
   Conv2d(Module& parent, std::string name, int64_t in, int64_t out, Size2d kernel, const Conv2dConfig& config = {});
   template <NotAModule First, class... Rest>
   Conv2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
@@ -43,7 +43,7 @@ struct Conv1dConfig {
   int64_t stride = 1;      ///< from one window to the next
   Padding2d padding = {};  ///< a number or "same"
   int64_t dilation = 1;    ///< the distance of neighbouring taps
-  int64_t groups = 1;      ///< channels see those of their group alone
+  int64_t groups = 1;      ///< an output channel sees only the input channels of its group
   bool bias = true;        ///< whether it has a bias
 };
 
@@ -72,14 +72,14 @@ class Conv1d : public Module {
 /// Options of a ConvTranspose2d, as in PyTorch.
 struct ConvTranspose2dConfig {
   Size2d stride = 1;          ///< from one window to the next
-  Size2d padding = 0;         ///< rows and columns that the output lacks on each side
+  Size2d padding = 0;         ///< rows and columns that are cut off the output on each side
   Size2d output_padding = 0;  ///< added to the output's size at its end
-  int64_t groups = 1;         ///< channels see those of their group alone
+  int64_t groups = 1;         ///< an output channel sees only the input channels of its group
   bool bias = true;           ///< whether it has a bias
   Size2d dilation = 1;        ///< the distance of neighbouring taps
 };
 
-/// conv_transpose2d with parameters of its own: `weight` [in, out/groups, R, S] and `bias` [out], which start as
+/// A layer for conv_transpose2d. The parameters `weight` [in, out/groups, R, S] and `bias` [out] start as
 /// U(−1/√fan, 1/√fan), fan = out/groups·R·S, as in PyTorch.
 class ConvTranspose2d : public Module {
  public:

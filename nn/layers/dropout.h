@@ -4,8 +4,8 @@
 
 namespace linnet::nn {
 
-/// In training, zeroes each element with probability `rate`, PyTorch's p, and scales the others by 1/(1 − rate); a
-/// rate of 1 leaves nothing. In evaluation it changes nothing.
+/// In training, sets each element to 0 with probability `rate`, PyTorch's p, and scales the others by 1/(1 − rate); a
+/// rate of 1 sets all to 0. In evaluation it changes nothing.
 class Dropout : public Module {
  public:
   /// Throws: ValueError unless 0 ≤ rate ≤ 1.

@@ -7,17 +7,17 @@
 namespace linnet::nn {
 
 /// The sums of a factorised attention's step form: S = Σ φ(k_n)·[v_n, 1]ᵀ over the tokens so far, [B, H, F, D + 1]
-/// for F features. The last few tokens are summed apart, so that a token is never added to a very much larger sum. In
-/// float32 the output of fastmax2 after 100,000 random tokens then differs from recomputation by at most 3e-7,
-/// relatively, and by 4e-5 when all tokens are the same.
+/// for F features. The last few tokens are summed separately, because adding a token to a much larger sum loses
+/// precision. In float32 the output of fastmax2 after 100,000 random tokens then has a relative difference of at most
+/// 3e-7 from recomputation, and of 4e-5 when all tokens are the same.
 class FeatureSums {
  public:
-  static constexpr int64_t kRecent = 256;  ///< the most tokens that are summed apart
+  static constexpr int64_t kRecent = 256;  ///< the most tokens that are summed separately
 
   /// Adds the T tokens that come next, at most kRecent.
   ///
   /// Shapes: the features of their keys [B, H, T, F], v [B, H, T, D].
-  /// Dtypes: v may be bfloat16 beside float32.
+  /// Dtypes: v may be bfloat16 while the features are float32.
   void add(const Tensor& key_features, const Tensor& v);
 
   /// The output o = F / g with [F, g] = Sᵀ φ(q).
@@ -25,12 +25,12 @@ class FeatureSums {
   /// Shapes: the features of queries [B, H, T, F] → [B, H, T, D].
   Tensor read(const Tensor& query_features) const;
 
-  /// Multiplies the features of all keys so far, where features are relative to numbers that change.
+  /// Multiplies the features of all keys so far by `factor`, for features that are scaled by a number that changes.
   ///
   /// Shapes: factor [B, H, F, 1].
   void rescale(const Tensor& factor);
 
-  /// The sums, [B, H, F, D + 1] each; undefined where there is none yet.
+  /// The two sums, [B, H, F, D + 1] each; undefined if there is none yet.
   std::array<Tensor*, 2> tensors() { return {&past_, &recent_}; }
 
  private:

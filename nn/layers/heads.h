@@ -12,8 +12,8 @@ namespace linnet::nn {
 /// Throws: ShapeError unless `heads` divides C.
 Tensor split_heads(const Tensor& x, int64_t heads, Where where = {});
 
-/// The heads of each token side by side. A view where they are so in memory, as in the results of attention; a copy
-/// otherwise.
+/// The heads of each token, side by side. The result is a view if they already are side by side in memory, as in the
+/// results of attention; otherwise a copy.
 ///
 /// Shapes: [B, H, N, D] → [B, N, C].
 Tensor merge_heads(const Tensor& x, Where where = {});
@@ -23,10 +23,11 @@ struct Qkv {
   Tensor q, k, v;  ///< of all heads
 };
 
-/// Views of the result of one projection: first all queries, then all keys, then all values, each ordered by head.
+/// Splits the result of one projection into views of queries, keys and values. In the last dim all queries come
+/// first, then all keys, then all values, each ordered by head.
 ///
 /// Shapes: [B, N, 3·C] → [B, H, N, D] each.
-/// Throws: ShapeError for a width that is no multiple of 3·heads.
+/// Throws: ShapeError for a width that is not a multiple of 3·heads.
 Qkv split_qkv(const Tensor& projected, int64_t heads, Where where = {});
 
 }  // namespace linnet::nn

@@ -11,7 +11,7 @@
 namespace linnet::nn {
 namespace {
 
-/// Throws: ShapeError unless x fits `layout`. Without parameters the op cannot check its channels.
+/// Throws: ShapeError unless x fits `layout`. The op cannot check the channels of a layer without parameters.
 void check_channels(const Tensor& x, bool rank_fits, int64_t channels, const std::string& layout) {
   if (rank_fits && x.size(1) == channels) return;
   const bool last = rank_fits && x.rank() > 2 && x.size(-1) == channels;
@@ -33,7 +33,7 @@ LayerNorm::LayerNorm(Module& parent, std::string name, int64_t width, LayerNormC
 
 Tensor LayerNorm::operator()(const Tensor& x, Where where) const {
   const Call call(label(), where);
-  if (x.rank() == 0 || x.size(-1) != width_) {  // without parameters the op cannot check this
+  if (x.rank() == 0 || x.size(-1) != width_) {  // the op cannot check this for a layer without parameters
     throw ShapeError(fmt::format("x{} should end in {}", to_string(x.shape()), width_));
   }
   return layer_norm(x, weight_, bias_, eps_);

@@ -38,8 +38,8 @@ class LayerNorm : public Module {
   Tensor weight_, bias_;
 };
 
-/// Root-mean-square normalisation over the last dim. The parameter `weight` [width] starts as ones. `eps` is
-/// rms_norm's, which is not PyTorch's.
+/// Root-mean-square normalisation over the last dim. The parameter `weight` [width] starts as ones. The default `eps`
+/// is that of rms_norm, which differs from PyTorch's.
 ///
 /// Source: Zhang & Sennrich 2019.
 class RMSNorm : public Module {
@@ -65,15 +65,15 @@ class RMSNorm : public Module {
 /// Options of a BatchNorm1d or BatchNorm2d, as in PyTorch.
 struct BatchNormConfig {
   double eps = 1e-5;                     ///< added to the variance
-  std::optional<double> momentum = 0.1;  ///< how much a step counts; nullopt averages all steps
+  std::optional<double> momentum = 0.1;  ///< how much a batch counts in running statistics; nullopt: all equally
   bool affine = true;                    ///< whether it has parameters: `weight`, and a `bias` unless `bias` is false
-  bool track_running_stats = true;       ///< false: evaluation too normalises by the batch's own statistics
+  bool track_running_stats = true;       ///< if false, evaluation also normalises by the batch's own statistics
   bool bias = true;                      ///< whether it has a bias, where affine
 };
 
-/// batch_norm with parameters of its own. `weight` and `bias` [num_features] start as ones and zeros. The buffers
-/// `running_mean` and `running_var` [num_features] start as zeros and ones, and `num_batches_tracked` [] as 0; each
-/// call in training edits them, and evaluation normalises by them.
+/// A layer for batch_norm. The parameters `weight` and `bias` [num_features] start as ones and zeros. The buffers
+/// `running_mean` and `running_var` [num_features] start as zeros and ones, and `num_batches_tracked` [] as 0. Each
+/// call in training updates them, and evaluation normalises by them.
 ///
 /// Source: Ioffe & Szegedy 2015.
 class BatchNorm : public Module {
@@ -127,7 +127,7 @@ struct GroupNormConfig {
   bool bias = true;    ///< whether it has a bias, where affine
 };
 
-/// group_norm with parameters of its own: `weight` and `bias` [num_channels], which start as ones and zeros.
+/// A layer for group_norm. The parameters `weight` and `bias` [num_channels] start as ones and zeros.
 ///
 /// Source: Wu & He 2018.
 class GroupNorm : public Module {

@@ -16,8 +16,8 @@ namespace linnet::nn {
 
 namespace {
 
-/// p/10000^(2i/width) for positions p (rows) and i < width/2 (columns), in float64, because a float32 angle of 10^5
-/// has only two decimals.
+/// p/10000^(2i/width) for positions p (rows) and i < width/2 (columns). They are float64, because in float32 an angle
+/// of 10^5 has only two decimals.
 Tensor angles(int64_t count, int64_t start, int64_t width) {
   const Tensor positions = arange(start, start + count, 1, DType::float64).unsqueeze(1);
   const Tensor exponents = arange(0, width, 2, DType::float64) * (-std::log(10000.0) / static_cast<double>(width));

@@ -6,14 +6,14 @@ namespace linnet::nn {
 
 /// How a model knows the order of its tokens.
 enum class Positions : uint8_t {
-  learned,     ///< a parameter for each position, up to the length it was built for
+  learned,     ///< a learned vector for each position, up to the length that the layer was built for
   sinusoidal,  ///< sinusoidal_positions: any length
   rotary,      ///< rotate, inside the attention: any length
   none,        ///< no positions; a causal model can still tell the order
 };
 
 /// Adds to each token a vector for its position. `learned` has the parameter `weight` [length, width], which starts
-/// as N(0, spread), by default like an embedding. `rotary` and `none` add nothing.
+/// as N(0, spread²), by default like an embedding. `rotary` and `none` add nothing.
 class PositionEmbedding : public Module {
  public:
   /// Throws: ValueError for learned positions of a length below 1.
@@ -24,7 +24,7 @@ class PositionEmbedding : public Module {
   ///
   /// Shapes: x [B, N, width] → [B, N, width].
   /// Dtypes: floating; bfloat16 tokens are added in float32.
-  /// Throws: DTypeError where there is a vector to add to other tokens; ValueError past the end of learned positions,
+  /// Throws: DTypeError for another dtype, if there is a vector to add; ValueError past the end of learned positions,
   /// and for sinusoidal ones of an odd width.
   Tensor operator()(const Tensor& x, int64_t start = 0, Where where = {}) const;
 
@@ -36,7 +36,7 @@ class PositionEmbedding : public Module {
   Tensor weight_;
 };
 
-/// Vectors of positions p = start … start + count − 1: number 2i is sin(p/10000^(2i/width)), number 2i + 1 the
+/// Vectors for positions p = start … start + count − 1: element 2i is sin(p/10000^(2i/width)), element 2i + 1 the
 /// cosine.
 ///
 /// Shapes: [count, width].
@@ -45,8 +45,9 @@ class PositionEmbedding : public Module {
 Tensor sinusoidal_positions(int64_t count, int64_t width, int64_t start = 0, DType dtype = DType::float32,
                             Device device = Device::cpu, Where where = {});
 
-/// Rotates queries or keys by their positions p = start … start + N − 1, so that a product of the two depends on
-/// their distance alone. Numbers (i, i + D/2) are rotated by p/10000^(2i/D), the pairing of GPT-NeoX and LLaMA.
+/// Rotates queries or keys by their positions p = start … start + N − 1, so that positions enter the dot product of a
+/// query and a key only by their distance. Elements (i, i + D/2) are rotated by p/10000^(2i/D), the pairing of
+/// GPT-NeoX and LLaMA.
 ///
 /// Shapes: x [..., N, D] → [..., N, D].
 /// Dtypes: floating; bfloat16 is rotated in float32.

@@ -15,14 +15,14 @@ namespace linnet::nn {
 ///     net.add<nn::Linear>(784, 128).add(gelu).add<nn::Linear>(128, 10);
 ///     net.add([](const Tensor& x) { return softmax(x, -1); });
 ///
-/// Options of a layer need their type, and functions with options a lambda:
+/// The options of a layer need their type, and a function with options needs a lambda:
 ///
 ///     nn::Sequential net(rng);
 ///     net.add<nn::Conv2d>(1, 6, 5, nn::Conv2dConfig{.padding = 2});
 ///     net.add([](const Tensor& x) { return leaky_relu(x, 0.1).flatten(1); });
 class Sequential : public Module {
  public:
-  /// A model of its own, or a submodule of `parent`.
+  /// A whole model, or a submodule of `parent`.
   explicit Sequential(Generator& rng, DType dtype = DType::float32, Device device = Device::cpu)
       : Module(rng, dtype, device) {}
   Sequential(Module& parent, std::string name) : Module(parent, std::move(name)) {}

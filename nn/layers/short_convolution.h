@@ -4,9 +4,9 @@
 
 namespace linnet::nn {
 
-/// h + conv(h): the sum of h and a depthwise convolution over the tokens, so that a token's query, key and value
-/// contain some neighbours too. It is ours, after modern linear models. The parameter `weight` [channels, taps]
-/// starts as U(−1/√taps, 1/√taps).
+/// h + conv(h): the sum of h and a depthwise convolution over the tokens, so that a token's query, key and value also
+/// contain some neighbours. This layer is linnet's own, after recent models with linear attention. The parameter
+/// `weight` [channels, taps] starts as U(−1/√taps, 1/√taps).
 class ShortConvolution : public Module {
  public:
   /// Throws: ValueError for sizes below 1.

@@ -28,7 +28,7 @@ void TokenRows::make_room(const Tensor& row) {
   const int64_t count = end_ - begin_;
   Shape shape = row.shape();
   shape[2] = std::max<int64_t>(16, 2 * count);
-  const Tensor larger = zeros(shape, row.dtype(), row.device());  // not `empty`: AnomalyMode checks views of it
+  const Tensor larger = zeros(shape, row.dtype(), row.device());  // not `empty`, since AnomalyMode checks views of it
   if (count > 0) larger.narrow(2, 0, count).copy_(rows());
   room_ = larger;
   begin_ = 0;

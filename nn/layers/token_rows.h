@@ -6,9 +6,9 @@
 
 namespace linnet::nn {
 
-/// Rows of the last tokens, [B, H, T, D], for a step form: all of them, or at most `most`. They lie in one tensor
-/// with capacity for more, which is replaced when it is full, so that a text of N tokens copies O(N) rows. While the
-/// tape records, each token makes a new tensor instead, because the history of earlier tokens may keep the old one.
+/// The rows of the last tokens, [B, H, T, D], for a step form: all of them, or at most `most`. They are part of one
+/// tensor with capacity for more, which is replaced when it is full, so that a text of N tokens copies O(N) rows.
+/// While the tape records, each token makes a new tensor instead, because the tape may have saved the old one.
 class TokenRows {
  public:
   explicit TokenRows(int64_t most = std::numeric_limits<int64_t>::max()) : most_(most) {}
@@ -17,7 +17,7 @@ class TokenRows {
   Tensor append(const Tensor& row);
   /// The rows so far; undefined before the first.
   Tensor rows() const;
-  /// The tensor that holds them, and has capacity for more; undefined before the first.
+  /// The tensor with the rows and with capacity for more; undefined before the first row.
   Tensor& room() { return room_; }
 
  private:

@@ -13,7 +13,7 @@ namespace {
 void check_classes(const Tensor& logits, const Tensor& targets) {
   if (logits.rank() == 0 || logits.numel() == 0) {
     throw ShapeError(
-        fmt::format("logits must be [..., C] with a row at least, but have shape {}", to_string(logits.shape())));
+        fmt::format("logits must be [..., C] with at least one row, but have shape {}", to_string(logits.shape())));
   }
   const Shape rows(logits.shape().begin(), logits.shape().end() - 1);
   if (targets.shape() != rows) {

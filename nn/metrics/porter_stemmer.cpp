@@ -4,18 +4,18 @@
 
 #include <linnet/nn/metrics.h>
 
-/// The steps of Porter, "An algorithm for suffix stripping", Program 14 (1980), by their numbers there. What NLTK's
-/// documentation names as changes is marked with [NLTK]; some of them are Porter's own later ones.
+/// The steps of Porter, "An algorithm for suffix stripping", Program 14 (1980), with their numbers there. [NLTK]
+/// marks the changes that NLTK's documentation lists; some of them are Porter's own later changes.
 
 namespace linnet::nn {
 namespace {
 
-/// A suffix, and what replaces it.
+/// A suffix and its replacement.
 struct Rule {
   std::string_view suffix, replacement;
 };
 
-/// A 'v' for every vowel of the text and a 'c' for every consonant. A y is a vowel behind a consonant.
+/// A 'v' for every vowel of the text and a 'c' for every consonant. A y after a consonant is a vowel.
 std::string vowels_and_consonants(std::string_view text) {
   std::string kinds;
   for (const char letter : text) {
@@ -26,7 +26,7 @@ std::string vowels_and_consonants(std::string_view text) {
   return kinds;
 }
 
-/// The m of [C](VC)^m[V], as which every text can be written.
+/// The measure m: every text can be written as [C](VC)^m[V].
 int64_t measure(std::string_view text) {
   const std::string kinds = vowels_and_consonants(text);
   int64_t m = 0;
@@ -36,7 +36,7 @@ int64_t measure(std::string_view text) {
 
 bool has_vowel(std::string_view text) { return vowels_and_consonants(text).find('v') != std::string::npos; }
 
-/// *d: the text ends with a consonant twice.
+/// *d: the text ends with a double consonant.
 bool ends_with_double_consonant(std::string_view text) {
   const size_t n = text.size();
   return n >= 2 && text[n - 1] == text[n - 2] && vowels_and_consonants(text).ends_with('c');
@@ -51,7 +51,7 @@ bool ends_with_short_syllable(std::string_view text) {
 
 std::string_view without_last(std::string_view text, size_t letters) { return text.substr(0, text.size() - letters); }
 
-/// The word with the first suffix that it has replaced, if the measure of what is before it is above `least`.
+/// Replaces the first suffix of the list that the word has, if the measure of the part before it is above `least`.
 std::string replaced(const std::string& word, std::initializer_list<Rule> rules, int64_t least) {
   for (const auto& [suffix, replacement] : rules) {
     if (!word.ends_with(suffix)) continue;
@@ -69,7 +69,7 @@ std::string step_1a(const std::string& word) {
   return word;
 }
 
-/// The stem in front of -ed and -ing: hop(p)ing → hop, fil(e)ing → file.
+/// Restores a stem after -ed or -ing was removed: hop(p)ing → hop, fil(e)ing → file.
 std::string restored(std::string stem) {
   if (stem.ends_with("at") || stem.ends_with("bl") || stem.ends_with("iz")) return stem + "e";
   if (ends_with_double_consonant(stem)) {
@@ -91,7 +91,7 @@ std::string step_1b(const std::string& word) {
   return word;
 }
 
-/// A final y becomes i. [NLTK] It does so behind a consonant that is not the first letter: happy, but not enjoy.
+/// A final y becomes i. [NLTK] It does so only after a consonant that is not the first letter: happy, but not enjoy.
 std::string step_1c(std::string word) {
   if (word.size() > 2 && word.ends_with('y') && vowels_and_consonants(without_last(word, 1)).ends_with('c')) {
     word.back() = 'i';
@@ -99,9 +99,9 @@ std::string step_1c(std::string word) {
   return word;
 }
 
-/// Double suffixes to single ones.
+/// Replaces double suffixes by single ones.
 std::string step_2(const std::string& word) {
-  // [NLTK] -ally may leave a suffix of this step: relationally → relational → relate.
+  // [NLTK] Without -ly, a word in -ally may end in another suffix of this step: relationally → relational → relate.
   if (word.ends_with("alli") && measure(without_last(word, 4)) > 0) return step_2(std::string(without_last(word, 2)));
   if (word.ends_with("logi")) return replaced(word, {{"ogi", "og"}}, 0);  // [NLTK] its l counts for the measure
   // [NLTK] -bli instead of -abli, and -fulli.
@@ -113,7 +113,7 @@ std::string step_2(const std::string& word) {
                   0);
 }
 
-/// -ic-, -full, -ness and the like.
+/// -ic-, -ful, -ness and the like.
 std::string step_3(const std::string& word) {
   return replaced(
       word,
@@ -121,7 +121,7 @@ std::string step_3(const std::string& word) {
       0);
 }
 
-/// The last suffix, of longer words.
+/// Removes the last suffix of longer words.
 std::string step_4(const std::string& word) {
   if (word.ends_with("ion") && !word.ends_with("sion") && !word.ends_with("tion")) return word;
   return replaced(word,
@@ -147,7 +147,7 @@ std::string step_4(const std::string& word) {
                   1);
 }
 
-/// A final e, and a final l of two.
+/// Removes a final e, and one l of a final ll.
 std::string step_5(std::string word) {
   if (word.ends_with('e')) {
     const std::string_view stem = without_last(word, 1);

@@ -14,8 +14,8 @@ struct Candidate {
   double score, target;
 };
 
-/// The candidates in the order of falling scores, of equal ones the later first. Targets are whole numbers from 0 to
-/// `highest`, at least one of them above 0.
+/// The candidates from the highest score to the lowest; of equal scores the later candidate is first. It checks that
+/// targets are whole numbers from 0 to `highest` and that at least one is above 0.
 std::vector<Candidate> ranked(const Tensor& scores, const Tensor& targets, double highest) {
   if (scores.rank() != 1 || scores.shape() != targets.shape()) {
     throw ShapeError(fmt::format("scores and targets must both be [N], but have shapes {} and {}{}",
@@ -34,14 +34,14 @@ std::vector<Candidate> ranked(const Tensor& scores, const Tensor& targets, doubl
     candidates.push_back({score[i], target[i]});
   }
   if (std::ranges::none_of(target, [](double value) { return value > 0; })) {
-    throw ValueError(fmt::format("none of the {} targets is above 0, so nothing is to be found; leave the list out",
+    throw ValueError(fmt::format("none of the {} targets is above 0, so there is nothing to find; leave the list out",
                                  target.size()));
   }
   std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::score);
   return candidates;
 }
 
-/// The positives and negatives among candidates of one score.
+/// The numbers of positives and negatives among candidates with the same score.
 struct Tie {
   double positives = 0, negatives = 0;
 };
@@ -85,7 +85,7 @@ double average_precision(const Tensor& scores, const Tensor& targets, Where wher
   for (const Tie& tie : ties_of(ranked(scores, targets, 1))) {
     positives += tie.positives;
     taken += tie.positives + tie.negatives;
-    sum += tie.positives * (positives / taken);  // the rise of recall times precision, but for the division below
+    sum += tie.positives * (positives / taken);  // recall's increase times precision, divided by `positives` below
   }
   return sum / positives;
 }
@@ -104,7 +104,7 @@ double mean_reciprocal_rank(const Tensor& scores, const Tensor& targets, Where w
 double ndcg(const Tensor& scores, const Tensor& targets, int64_t k, Where where) {
   const Call call("ndcg", where);
   if (k < 1) throw ValueError(fmt::format("k is {}; it must be at least 1", k));
-  constexpr double kHighestGrade = 1000;  // 2^1024 overflows
+  constexpr double kHighestGrade = 1000;  // because 2^1024 overflows
   std::vector<Candidate> candidates = ranked(scores, targets, kHighestGrade);
   const double gain = discounted_gain(candidates, k);
   std::ranges::sort(candidates, std::greater<>(), &Candidate::target);

@@ -11,16 +11,16 @@
 namespace linnet::nn {
 namespace {
 
-/// Tokens as numbers, which compare faster than texts.
+/// Tokens as numbers, which are faster to compare than strings.
 using Tokens = std::vector<int64_t>;
 
-/// Reads the texts that are compared with each other.
+/// Tokenizes the texts that are compared with each other.
 class RougeTokenizer {
  public:
   explicit RougeTokenizer(const RougeOptions& options) : use_stemmer_(options.use_stemmer) {}
 
   Tokens operator()(std::string_view text) {
-    constexpr std::string_view kKelvin = "\u212A", kDottedI = "\u0130";  // in small letters k, and i with a mark
+    constexpr std::string_view kKelvin = "\u212A", kDottedI = "\u0130";  // lower-cased: k, and i with a combining dot
     Tokens tokens;
     std::string token;
     const auto end_token = [&] {
@@ -67,7 +67,8 @@ class RougeTokenizer {
   std::unordered_map<std::string, int64_t> numbers_;  // of all tokens so far
 };
 
-/// The score where `hits` of the prediction's `predicted` parts are among the reference's `referenced` ones.
+/// The score if the prediction's `predicted` and the reference's `referenced` tokens or n-grams have `hits` in
+/// common.
 RougeScore score_of(int64_t hits, int64_t predicted, int64_t referenced) {
   const auto share = [hits](int64_t of) {
     return static_cast<double>(hits) / static_cast<double>(std::max<int64_t>(of, 1));
@@ -77,7 +78,7 @@ RougeScore score_of(int64_t hits, int64_t predicted, int64_t referenced) {
   return score;
 }
 
-/// How often each n-gram is in the text.
+/// How often each n-gram occurs in the text.
 std::map<Tokens, int64_t> n_grams(const Tokens& tokens, int64_t n) {
   std::map<Tokens, int64_t> counts;
   for (int64_t i = 0; i <= std::ssize(tokens) - n; ++i) {
@@ -86,9 +87,9 @@ std::map<Tokens, int64_t> n_grams(const Tokens& tokens, int64_t n) {
   return counts;
 }
 
-/// The length of the longest common subsequence of a and b. The table of lengths has a row for each token of a, of
-/// which one is kept. `prefers_left`, when given, is filled with one bit for each cell: whether its left neighbour is
-/// larger than the one above it.
+/// The length of the longest common subsequence of a and b. The table of lengths has a row for each token of a; only
+/// one row is kept. If `prefers_left` is given, it gets one bit for each cell of the table: whether the left
+/// neighbour is larger than the one above.
 int64_t common_length(const Tokens& a, const Tokens& b, std::vector<bool>* prefers_left = nullptr) {
   std::vector<int64_t> lengths(b.size() + 1, 0);
   if (prefers_left != nullptr) prefers_left->assign(a.size() * b.size(), false);
@@ -104,8 +105,8 @@ int64_t common_length(const Tokens& a, const Tokens& b, std::vector<bool>* prefe
   return lengths.back();
 }
 
-/// Adds the positions in the reference of its longest common subsequence with the prediction. There may be several
-/// such subsequences; the one that rouge-score reads back from the end is taken.
+/// Adds the positions in the reference of its longest common subsequence with the prediction. If there are several
+/// such subsequences, it takes the same one as rouge-score, which goes back from the end.
 void add_common_positions(const Tokens& reference, const Tokens& prediction, std::set<size_t>& positions) {
   std::vector<bool> prefers_left;
   common_length(reference, prediction, &prefers_left);
@@ -119,7 +120,7 @@ void add_common_positions(const Tokens& reference, const Tokens& prediction, std
   }
 }
 
-/// A text's tokens that are not used up.
+/// A text's tokens that no hit has used yet.
 struct Unused {
   std::unordered_map<int64_t, int64_t> copies;
   int64_t total = 0;
@@ -132,7 +133,7 @@ struct Unused {
   }
 };
 
-/// The best F1 of `score(reference)`.
+/// The `score(reference)` with the best F1.
 template <class Score>
 RougeScore best_of(const std::vector<std::string>& references, const Score& score) {
   if (references.empty()) throw ValueError("there is no reference to compare with; give at least one");

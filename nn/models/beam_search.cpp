@@ -18,14 +18,14 @@ namespace linnet::nn {
 
 namespace {
 
-/// A hypothesis that is extended.
+/// An open hypothesis.
 struct Beam {
   std::vector<int64_t> ids;
   double sum = 0;     ///< of the log-probabilities of its tokens
-  size_t parent = 0;  ///< the beam of the step before that it extends
+  size_t parent = 0;  ///< the beam of the previous step that it extends
 };
 
-/// A beam with one token more.
+/// A beam extended by one token.
 struct BeamCandidate {
   double sum = -std::numeric_limits<double>::infinity();
   size_t beam = 0;
@@ -37,10 +37,11 @@ class BestCandidates {
  public:
   explicit BestCandidates(size_t most) : best_(most) {}
 
-  /// Adds the extensions of a beam by all tokens that are not banned. Of equal ones the first stays ahead.
+  /// Adds the extensions of a beam by all tokens that are not banned. Of candidates with equal sums, the one that was
+  /// added first ranks first.
   template <class T>
   void add(std::span<const T> log_probs, double sum, size_t beam, const std::vector<int64_t>& banned) {
-    constexpr size_t kPiece = 64;  // most pieces hold nothing better than the worst of the best
+    constexpr size_t kPiece = 64;  // most pieces have no candidate for `best_`, and one quick check skips them
     for (size_t begin = 0; begin < log_probs.size(); begin += kPiece) {
       const std::span<const T> piece = log_probs.subspan(begin, std::min(kPiece, log_probs.size() - begin));
       bool better = false, numbers = true;
@@ -80,8 +81,7 @@ class SourceSearch {
   const std::vector<Beam>& open() const { return open_; }
   const BeamHypothesis& best() const { return closed_.front(); }
 
-  /// Extends the open beams, for which `log_probs` has a row each, to `length` tokens. Returns whether the search
-  /// goes on.
+  /// Extends the open beams to `length` tokens. `log_probs` has a row for each. Returns whether the search continues.
   template <class T>
   bool extend(std::span<const T> log_probs, size_t vocabulary, int64_t length) {
     const auto beams = static_cast<size_t>(options_.num_beams);
@@ -129,7 +129,7 @@ class SourceSearch {
     if (length < options_.min_length) banned.push_back(options_.eos_token_id);
     const int64_t before = options_.no_repeat_ngram_size - 1;
     for (int64_t i = 0; before >= 0 && i + before < std::ssize(ids); ++i) {
-      const auto run = ids.begin() + i;  // where the last tokens are those of the run, its next one is banned
+      const auto run = ids.begin() + i;  // if the last `before` tokens equal this run, the token after it is banned
       if (std::equal(run, run + before, ids.end() - before)) banned.push_back(run[before]);
     }
     return banned;
@@ -137,8 +137,8 @@ class SourceSearch {
 
   const BeamSearchOptions& options_;
   size_t source_;
-  std::vector<Beam> open_{1};           // the best first
-  std::vector<BeamHypothesis> closed_;  // the best first
+  std::vector<Beam> open_{1};           // from the best to the worst
+  std::vector<BeamHypothesis> closed_;  // from the best to the worst
 };
 
 void check_options(const BeamSearchOptions& options) {
@@ -176,7 +176,7 @@ void check_ids(const BeamSearchOptions& options, int64_t vocabulary) {
   }
 }
 
-/// The searches for all sources of a batch. While they go on, each has a group of rows of the same size.
+/// The searches for all sources of a batch. Each unfinished search has the same number of rows in the model's state.
 class BatchSearch {
  public:
   BatchSearch(const BeamScorer& scorer, int64_t sources, const BeamSearchOptions& options)
@@ -210,7 +210,7 @@ class BatchSearch {
     return log_probs.to(Device::cpu).contiguous();
   }
 
-  /// Extends the beams of every search. Those that end leave.
+  /// Extends the beams of every search, and removes the searches that are finished.
   template <class T>
   void extend(std::span<const T> log_probs, int64_t length) {
     const size_t rows = searches_.size() * group_, vocabulary = log_probs.size() / rows;
@@ -229,8 +229,8 @@ class BatchSearch {
     searches_ = std::move(going_on);
   }
 
-  /// Moves the states to the beams that are open now. Returns the last token of each. Where there are fewer beams
-  /// than rows, the first beam's state fills the group.
+  /// Reorders the model's state for the beams that are open now, and returns the last token of each row. If a source
+  /// has fewer beams than rows, the first beam's state fills the other rows.
   std::vector<int64_t> select() {
     const auto beams = static_cast<size_t>(options_.num_beams);
     std::vector<int64_t> ids, rows;
@@ -253,7 +253,7 @@ class BatchSearch {
   const BeamSearchOptions& options_;
   std::vector<SourceSearch> searches_;
   std::vector<BeamHypothesis> best_;  // of all sources
-  std::vector<int64_t> kept_;         // the sources of the batch that go on, by their place in the batch
+  std::vector<int64_t> kept_;         // the positions in the last batch of the sources that continue
   bool all_go_on_ = true;
   size_t group_ = 1;  // rows for each source
 };

@@ -11,8 +11,8 @@ namespace linnet::nn {
 
 /// Options of a Transformer layer.
 struct BlockConfig {
-  AttentionConfig attention = {};  ///< its `width` and `bias` hold for the whole block
-  int64_t hidden = 0;              ///< of the feed-forward part; 0 stands for 4·width
+  AttentionConfig attention = {};  ///< its `width` and `bias` are those of the whole block
+  int64_t hidden = 0;              ///< width of the feed-forward part's hidden layer; 0 means 4·width
   double dropout = 0;              ///< of both branches, before they are added
   bool pre_norm = true;            ///< x + f(norm(x)), instead of norm(x + f(x))
   Gelu gelu = Gelu::erf;           ///< of the feed-forward part
@@ -57,12 +57,12 @@ class Block : public Module {
 
 namespace linnet::detail {
 
-/// The width of a layer's feed-forward part. `label` is the layer's.
+/// The width of the hidden layer of a block's feed-forward part. `label` is the block's.
 ///
 /// Throws: ValueError for a `hidden` below 0.
 int64_t hidden_width(const char* label, const nn::BlockConfig& config);
 
-/// Checks that the width was set, before a model makes parts of it that do not know where it comes from.
+/// Checks that the width was set. Models call it first, because errors of their layers would not name the option.
 ///
 /// Throws: ValueError for a width below 1.
 void check_width(const char* model, const nn::BlockConfig& config);

@@ -12,10 +12,10 @@ namespace linnet::nn {
 /// Options of a language model.
 struct DecoderConfig {
   int64_t vocabulary = 0;     ///< number of ids
-  int64_t context = 0;        ///< the longest text that learned positions take
+  int64_t context = 0;        ///< the number of learned positions, so with them the length of the longest text
   int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  /// Of every layer. The model sets its `causal`, `rotary` from `positions` and `max_tokens` from `context`.
+  /// Options of every layer. The model sets `causal`, `rotary` from `positions`, and `max_tokens` from `context`.
   BlockConfig block = {};
   Positions positions = Positions::learned;  ///< how it knows the order of tokens
 };
@@ -29,9 +29,9 @@ struct DecoderState {
 /// A decoder-only language model like GPT-2: token and position embeddings, blocks, a final norm, and a head that
 /// shares the token embedding's weight. Submodules: `tok`, `pos`, `blocks.<i>`, `norm`.
 ///
-/// Weights of rank 2 and more, Fastformer's w_q and w_k too, start as N(0, 0.02) instead of as their layers do; those
-/// of convolutions keep their start. Weights that end a residual branch start as N(0, 0.02/√(2·layers)), fastmax2's
-/// for queries and keys as N(0, 0.2), and biases as 0.
+/// Weights of rank 2 and more, including Fastformer's w_q and w_k, start as N(0, 0.02²). Those that end a residual
+/// branch start as N(0, 0.02²/(2·layers)), and fastmax2's query and key weights as N(0, 0.2²). Convolutions keep
+/// their own initial weights. Biases start as 0.
 class DecoderLM : public Module {
  public:
   /// Throws: ValueError for a vocabulary or layers below 1, for learned positions with a context below 1, and for a
@@ -52,7 +52,7 @@ class DecoderLM : public Module {
   /// Throws: ValueError where the attention has no step form (Mechanism::step).
   DecoderState start() const;
   /// The step form: takes the next token of each text and returns the logits of the token after it. These agree with
-  /// `operator()` at that position to rounding.
+  /// `operator()` at that position up to rounding.
   ///
   /// Shapes: ids [B] → [B, V].
   /// Throws: as operator().
@@ -72,7 +72,7 @@ class DecoderLM : public Module {
   Embedding tok_;
   PositionEmbedding pos_;
   Dropout dropout_;
-  ModuleList<Block> blocks_;  // one, when layers share it
+  ModuleList<Block> blocks_;  // only one with share_layers
   LayerNorm norm_;
 };
 

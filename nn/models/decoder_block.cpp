@@ -40,7 +40,7 @@ DecoderBlock::DecoderBlock(Module& parent, std::string name, const DecoderBlockC
            config.block.gelu, config.block.activation_dropout),
       dropout_(*this, "dropout", config.block.dropout) {}
 
-/// x and a branch of it, added.
+/// Adds a branch to x: a residual connection with its norm and dropout.
 template <class Branch>
 Tensor DecoderBlock::add(const Tensor& x, const LayerNorm& norm, const Branch& branch, Where where) const {
   if (pre_norm_) return x + dropout_(branch(norm(x, where)), where);

@@ -42,12 +42,12 @@ EncoderDecoderConfig completed_config(EncoderDecoderConfig config) {
   config.decoder.causal = true;
   config.decoder.max_tokens = config.target_tokens;
   config.cross = with_mechanism_of(config.cross, encoder);
-  config.cross.rotary = false;  // positions of two sequences have no distance
+  config.cross.rotary = false;  // there is no distance between positions of two sequences
   config.cross.short_conv = 0;
   return config;
 }
 
-/// The ids of the sources that the targets of a state belong to, in order.
+/// The index of the source of each target in a state.
 Tensor source_of_each(int64_t targets, int64_t sources, Device device) {
   std::vector<int64_t> ids(static_cast<size_t>(targets));
   for (int64_t i = 0; i < targets; ++i) ids[static_cast<size_t>(i)] = i * sources / targets;

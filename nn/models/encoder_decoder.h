@@ -11,25 +11,25 @@ namespace linnet::nn {
 /// Options of an encoder–decoder.
 struct EncoderDecoderConfig {
   int64_t vocabulary = 0;      ///< number of ids, of sources and targets
-  int64_t source_tokens = 0;   ///< of the longest source
-  int64_t target_tokens = 0;   ///< of the longest target
+  int64_t source_tokens = 0;   ///< length of the longest source
+  int64_t target_tokens = 0;   ///< length of the longest target
   int64_t encoder_layers = 1;  ///< number of encoder layers
   int64_t decoder_layers = 1;  ///< number of decoder layers
-  bool share_layers =
-      false;  ///< one encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT)
-  /// Of every layer. Its attention is the encoder's. The model sets `causal`, `rotary` from `positions`, `max_tokens`
-  /// and `shared`. Its `dropout` is that of the embeddings too.
+  /// One encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT).
+  bool share_layers = false;
+  /// Options of every layer, with the encoder's attention. The model sets `causal`, `rotary` from `positions`,
+  /// `max_tokens` and `shared`. Its `dropout` also applies to the embeddings.
   BlockConfig block = {};
-  /// The decoder's self-attention, and its attention to the encoder's tokens. Their `mechanism`, `options` and `make`
-  /// count; the other members are those of `block`.
+  /// The decoder's self-attention, and its attention to the encoder's tokens. Only their `mechanism`, `options` and
+  /// `make` are used; the other members are those of `block`.
   AttentionConfig decoder = {}, cross = {};
   Positions positions = Positions::learned;  ///< how it knows the order of tokens
 };
 
-/// The state of the step form between tokens: of R targets, a group of R/S for each of S sources, in order.
+/// The state of the step form between tokens, for R targets: a group of R/S for each of S sources, in order.
 struct EncoderDecoderState {
-  std::vector<DecoderBlockState> layers;  ///< empty where the decoder's self-attention has no step form
-  Tensor memory, source_mask, targets;    ///< there, what the sequence form is evaluated on
+  std::vector<DecoderBlockState> layers;  ///< empty if the decoder's self-attention has no step form
+  Tensor memory, source_mask, targets;    ///< the inputs of the sequence form in that case
   int64_t tokens = 0;                     ///< seen so far
 
   /// Reorders, repeats or drops targets, and `sources` with them; see AttentionState::select.
@@ -43,11 +43,11 @@ struct EncoderDecoderState {
 /// embeddings, encoder blocks and a norm; then decoder blocks, a norm, and a head. Encoder, decoder and head share
 /// the token embedding's weight.
 ///
-/// Padding stands at the end. The ids of padding change no bit of a result. The number of a source's padding tokens
-/// changes rounding; with bigbird and reformer in the encoder, whose blocks depend on it, it changes more.
+/// Padding must be at the end. The ids of padding tokens do not change results at all. The number of padding tokens
+/// of a source changes only rounding, except with bigbird and reformer in the encoder, whose blocks depend on it.
 ///
-/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `source_pos`, `target_pos`,
-/// `encoder.<i>`, `encoder_norm`, `decoder.<i>`, `decoder_norm`. Parameters, where the encoder's or the
+/// Embeddings and learned positions start as N(0, 0.02²). Submodules: `tok`, `source_pos`, `target_pos`,
+/// `encoder.<i>`, `encoder_norm`, `decoder.<i>`, `decoder_norm`. Parameters, if the encoder's attentions or the
 /// cross-attentions share one: `shared_attention`, `shared_cross`.
 ///
 ///     nn::EncoderDecoder model(rng, {.vocabulary = 8000, .source_tokens = 512, .target_tokens = 128,
@@ -63,7 +63,7 @@ class EncoderDecoder : public Module {
   EncoderDecoder(Generator& rng, const EncoderDecoderConfig& config, DType dtype = DType::float32,
                  Device device = Device::cpu);
 
-  /// Logits of each next token of the targets, which begin with a token that stands for the beginning.
+  /// Logits of each next token of the targets, which begin with a start token.
   ///
   /// Shapes: source [B, N], `source_mask` [B, N], target [B, M] → [B, M, V].
   /// Dtypes: ids are int64 or int32, `source_mask` is bool, false where a token is padding; logits have dtype().
@@ -88,14 +88,14 @@ class EncoderDecoder : public Module {
   /// Throws: as operator().
   EncoderDecoderState start(const Tensor& source, const Tensor& source_mask = {}, Where where = {}) const;
   /// The step form: takes the next token of each target and returns the logits of the token after it. These agree
-  /// with operator() at that position to rounding. Where the decoder's self-attention has no step form, it evaluates
-  /// the sequence form on all tokens so far.
+  /// with operator() at that position up to rounding. Where the decoder's self-attention has no step form, it
+  /// evaluates the sequence form on all tokens so far.
   ///
   /// Shapes: ids [R] → [R, V].
   /// Throws: as operator().
   Tensor step(EncoderDecoderState& state, const Tensor& ids, Where where = {}) const;
 
-  const EncoderDecoderConfig& config() const { return config_; }  ///< the options, completed
+  const EncoderDecoderConfig& config() const { return config_; }  ///< the options, with those that the model sets
 
   std::vector<Setting> settings() const override;
 
@@ -110,7 +110,7 @@ class EncoderDecoder : public Module {
   Embedding tok_;
   PositionEmbedding source_pos_, target_pos_;
   Dropout dropout_;
-  ModuleList<Block> encoder_;  // one layer, when all share it; the same in the decoder
+  ModuleList<Block> encoder_;  // only one layer with share_layers, as in the decoder
   LayerNorm encoder_norm_;
   ModuleList<DecoderBlock> decoder_;
   LayerNorm decoder_norm_;

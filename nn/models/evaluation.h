@@ -7,7 +7,7 @@
 
 namespace linnet::nn {
 
-/// A guard: while it lives, the model is in evaluation mode. Then each of its modules is in the mode that it had.
+/// A guard: while it lives, the model is in evaluation mode. Afterwards each module has the mode that it had before.
 class Evaluation {
  public:
   [[nodiscard("give it a name, Evaluation evaluation(model);, or it ends in its own line")]] explicit Evaluation(

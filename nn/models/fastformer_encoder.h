@@ -15,9 +15,9 @@ namespace linnet::nn {
 struct FastformerEncoderConfig {
   int64_t width = 256;        ///< numbers of a token
   int64_t heads = 16;         ///< divides `width`
-  int64_t hidden = 256;       ///< of the feed-forward part
+  int64_t hidden = 256;       ///< width of the feed-forward part's hidden layer
   int64_t layers = 2;         ///< number of layers
-  int64_t max_tokens = 512;   ///< the longest sequence: positions are learned
+  int64_t max_tokens = 512;   ///< length of the longest sequence, since positions are learned
   double dropout = 0.2;       ///< of the embeddings and of both branches
   bool share_layers = false;  ///< one layer, applied `layers` times
   double eps = 1e-12;         ///< of the layer norms
@@ -47,14 +47,14 @@ class FastformerLayer : public Module {
 /// Source: Wu et al. 2021.
 class FastformerEncoder : public Module {
  public:
-  /// A model of its own, or a submodule of `parent`.
+  /// A whole model, or a submodule of `parent`.
   ///
   /// Throws: ValueError as FastformerAttention does, and for layers below 1.
   explicit FastformerEncoder(Generator& rng, const FastformerEncoderConfig& config = {}, DType dtype = DType::float32,
                              Device device = Device::cpu);
   FastformerEncoder(Module& parent, std::string name, const FastformerEncoderConfig& config = {});
 
-  /// One vector for each sequence of embeddings; 0 for a sequence of padding alone.
+  /// One vector for each sequence of embeddings; 0 for a sequence of only padding.
   ///
   /// Shapes: x [B, N, width], `padding_mask` [B, N] → [B, width].
   /// Dtypes: dtype(). `padding_mask` is bool, false where a token is padding.
@@ -81,7 +81,7 @@ class FastformerEncoder : public Module {
 };
 
 /// Copies the weights of the published implementation from a safetensors file, in the encoder's dtype. The file's
-/// names stand for these of the encoder, with the same shapes:
+/// names correspond to these names of the encoder, with the same shapes:
 ///
 /// | file | encoder |
 /// |---|---|
@@ -97,7 +97,7 @@ class FastformerEncoder : public Module {
 /// | encoders.<i>.output.LayerNorm.{weight,bias} | layers.<i>.norm2 |
 /// | poolers.0.att_fc{1,2}.{weight,bias} | pool.fc{1,2} |
 ///
-/// Names that start with `ignored` are ignored, unless it is empty.
+/// Names in the file that start with `ignored` are ignored, unless it is empty.
 ///
 /// Throws: ValueError, before anything is copied, with all names that are missing, unexpected or of another shape;
 /// IoError for a file that is not a safetensors file.

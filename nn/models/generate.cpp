@@ -42,8 +42,8 @@ class TextReader {
     }
   }
 
-  /// The logits [1, V] of the token after `text`. The first call takes the prompt, and each later one a text with one
-  /// token more.
+  /// The logits [1, V] of the token after `text`. The first call takes the prompt, and each later one the same text
+  /// with one more token.
   Tensor read(std::span<const int64_t> text) {
     if (!has_step_) {
       const Tensor logits = model_(on_device(text.last(std::min(text.size(), most_))).unsqueeze(0));
@@ -53,7 +53,7 @@ class TextReader {
     if (state_.layers.empty()) {
       fresh = std::min(text.size(), most_);
     } else if (static_cast<size_t>(state_.tokens) == most_) {
-      fresh = std::max<size_t>(most_ / 2, 1);  // learned positions have ended, so the older half is dropped
+      fresh = std::max<size_t>(most_ / 2, 1);  // all learned positions are used, so the older half is dropped
       state_ = {};
     }
     if (state_.layers.empty()) state_ = model_.start();

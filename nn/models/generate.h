@@ -10,8 +10,8 @@
 
 namespace linnet::nn {
 
-/// How tokens are drawn. The names are those of Hugging Face's `generate`, which by default takes the most likely
-/// token, and where it draws has a top_k of 50.
+/// How tokens are drawn. The names are those of Hugging Face's `generate`. By default that takes the most likely
+/// token, and when it samples, its top_k is 50.
 struct GenerateOptions {
   int64_t max_new_tokens = 20;  ///< how many tokens are drawn
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token
@@ -19,8 +19,8 @@ struct GenerateOptions {
 };
 
 /// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`
-/// gets each id as it is drawn. When learned positions end, the model drops the older half of its context. A model
-/// whose attention has no step form evaluates the last `context` tokens for every new one, or all of them where
+/// gets each id as it is drawn. When all learned positions are used, the model drops the older half of its context. A
+/// model whose attention has no step form evaluates the last `context` tokens for every new one, or all of them if
 /// `context` is 0. During the call the model is in evaluation mode.
 ///
 ///     const auto ids = nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300});

@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr std::string_view kPrefix = "transformer.";
 
-/// Segments of names, ours and the released ones.
+/// Parts of names in linnet, and the corresponding parts in the released files.
 constexpr std::array<std::array<std::string_view, 2>, 11> kParts{{{"tok.", "wte."},
                                                                   {"pos.", "wpe."},
                                                                   {"blocks.", "h."},

@@ -4,7 +4,7 @@
 
 #include <linnet/nn/models/decoder.h>
 
-/// GPT-2 (Radford et al. 2019) and models of its architecture, read from a folder of Hugging Face's format:
+/// GPT-2 (Radford et al. 2019) and models of its architecture, read from a folder in Hugging Face's format:
 ///
 ///     nn::DecoderLM model(rng, nn::read_gpt2_config(folder / "config.json"));
 ///     nn::load_gpt2(model, folder / "model.safetensors");
@@ -12,15 +12,15 @@
 namespace linnet::nn {
 
 /// The model that a Hugging Face `config.json` describes: softmax attention, learned positions, biases, and GELU in
-/// its tanh form. `resid_pdrop` is the dropout of the embeddings too.
+/// its tanh form. `resid_pdrop` is also the dropout of the embeddings.
 ///
 /// Throws: IoError for a file that cannot be read or lacks a size; ValueError, with its name, for a setting that this
 /// architecture does not have.
 DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where = {});
 
 /// Copies the weights of a Hugging Face safetensors file into the model, in its dtype. The file's names, with or
-/// without `transformer.` before them, stand for these of the model. The file has the blocks' matrices transposed,
-/// [in, out]:
+/// without the prefix `transformer.`, correspond to these names of the model. The blocks' matrices are transposed in
+/// the file, [in, out]:
 ///
 /// | file | model |
 /// |---|---|

@@ -51,7 +51,7 @@ PatchClassifier::PatchClassifier(Generator& rng, const PatchClassifierConfig& co
   for (int64_t i = 0; i < (config.share_layers ? 1 : config.layers); ++i) blocks_.add(block);
 }
 
-/// [B, side·side] → [B, tokens, patch·patch]; tokens and their pixels row by row.
+/// [B, side·side] → [B, tokens, patch·patch]. Tokens are ordered row by row, and so are the pixels of a token.
 Tensor PatchClassifier::patches(const Tensor& images, Where where) const {
   const Call call(label(), where);
   const int64_t side = config_.side, patch = config_.patch, per_side = side / patch;

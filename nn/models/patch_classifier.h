@@ -12,15 +12,14 @@ struct PatchClassifierConfig {
   int64_t classes = 10;       ///< number of classes
   int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
-  /// `shared`.
+  /// Options of every layer. The model sets `causal` to false, `rotary` from `positions`, `max_tokens` and `shared`.
   BlockConfig block = {};
   Positions positions = Positions::learned;  ///< how it knows the order of patches
 };
 
 /// An image classifier like ViT with mean pooling, whose tokens are patches. Learned positions start as N(0, 1), with
-/// fastformer as N(0, 0.3). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`. Parameter, where the attentions
-/// share one: `shared_attention`.
+/// fastformer as N(0, 0.3²). Submodules: `patch`, `pos`, `blocks.<i>`, `norm`, `head`. Parameter, if the
+/// attentions share one: `shared_attention`.
 ///
 /// Source: Dosovitskiy et al. 2021.
 class PatchClassifier : public Module {
@@ -33,7 +32,7 @@ class PatchClassifier : public Module {
   ///
   /// Shapes: images [B, side·side] → [B, classes].
   /// Dtypes: dtype().
-  /// Cost: the layers' for (side/patch)² tokens.
+  /// Cost: that of the layers for (side/patch)² tokens.
   /// Throws: ShapeError for images of another size.
   Tensor operator()(const Tensor& images, Where where = {}) const;
 
@@ -49,7 +48,7 @@ class PatchClassifier : public Module {
   Linear patch_;
   PositionEmbedding pos_;
   Dropout dropout_;
-  ModuleList<Block> blocks_;  // one, when layers share it
+  ModuleList<Block> blocks_;  // only one with share_layers
   LayerNorm norm_;
   Linear head_;
 };

@@ -5,7 +5,7 @@
 #include <linnet/core/files/safetensors.h>
 #include <linnet/nn/models/fastformer_encoder.h>
 
-/// Loads weights of the published implementation by its names for the parameters of a FastformerEncoder.
+/// Loads weights of the published implementation into a FastformerEncoder, by translating parameter names.
 
 namespace linnet::nn {
 

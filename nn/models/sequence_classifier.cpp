@@ -49,7 +49,7 @@ SequenceClassifierConfig completed(SequenceClassifierConfig config) {
   return config;
 }
 
-/// The width of what the head takes.
+/// The width of the head's input.
 int64_t pooled_width(const SequenceClassifierConfig& config) {
   return (config.pairs ? 4 : 1) * config.block.attention.width;
 }
@@ -120,7 +120,7 @@ Tensor SequenceClassifier::pool(const Tensor& x, const Tensor& padding_mask) con
   const Tensor total = sum(kept, {1});
   if (config_.pooling == Pooling::padded_mean) return total / config_.max_tokens;
   if (!padding_mask.defined()) return total / x.size(1);
-  return total / maximum(sum(padding_mask.to(total.dtype()), {1}, true), 1);  // a sequence of padding alone gives 0
+  return total / maximum(sum(padding_mask.to(total.dtype()), {1}, true), 1);  // a sequence of only padding gives 0
 }
 
 Tensor SequenceClassifier::encode(const Tensor& ids, const Tensor& padding_mask, Where where) const {
@@ -139,7 +139,7 @@ Tensor SequenceClassifier::head(const Tensor& x, Where where) const {
 Tensor SequenceClassifier::operator()(const Tensor& ids, const Tensor& padding_mask, Where where) const {
   if (config_.pairs) {
     const Call call(label(), where);
-    throw ValueError("the model is one of pairs; pass ids and padding masks of both sequences");
+    throw ValueError("the model takes pairs of sequences; pass ids and padding masks of both sequences");
   }
   return head(encode(ids, padding_mask, where), where);
 }
@@ -148,7 +148,7 @@ Tensor SequenceClassifier::operator()(const Tensor& ids1, const Tensor& padding_
                                       const Tensor& padding_mask2, Where where) const {
   if (!config_.pairs) {
     const Call call(label(), where);
-    throw ValueError("the model is one of single sequences; build it with pairs = true, or pass one sequence");
+    throw ValueError("the model takes single sequences; build it with pairs = true, or pass one sequence");
   }
   check(ids1, padding_mask1, where);
   check(ids2, padding_mask2, where);

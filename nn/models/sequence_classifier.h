@@ -9,12 +9,12 @@
 
 namespace linnet::nn {
 
-/// How a sequence classifier makes one vector of the tokens that are not padding.
+/// How a sequence classifier pools the tokens that are not padding to one vector.
 enum class Pooling : uint8_t {
   mean,         ///< their mean
   padded_mean,  ///< their sum divided by `max_tokens`, as in the public code of the Long Range Arena's PyTorch runs
   attention,    ///< AttentionPooling
-  first,        ///< the token in place 0; the vector is 0 where that is padding
+  first,        ///< the first token; 0 if that is padding
 };
 
 /// Options of a sequence classifier.
@@ -23,28 +23,29 @@ struct SequenceClassifierConfig {
   int64_t classes = 2;        ///< number of classes
   int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  int64_t max_tokens = 0;     ///< of the longest sequence
-  /// Of every layer. The model clears its `causal` and sets its `rotary`, from `positions`, `max_tokens` and
-  /// `shared`. Its `dropout` is that of the embeddings too.
+  int64_t max_tokens = 0;     ///< length of the longest sequence
+  /// Options of every layer. The model sets `causal` to false, `rotary` from `positions`, `max_tokens` and `shared`.
+  /// Its `dropout` also applies to the embeddings.
   BlockConfig block = {};
   Positions positions = Positions::learned;  ///< how it knows the order of tokens
   Pooling pooling = Pooling::mean;           ///< how tokens become one vector
-  int64_t head_hidden = 0;                   ///< of the classifier's hidden layer; 0 stands for 2·width
-  bool linear_head = false;                  ///< the classifier is one linear layer, without the hidden one
-  int64_t embedding_width = 0;  ///< of the tokens' embeddings; a linear map follows if it is not the width; 0: it is
-  bool pairs = false;           ///< whether an example is two sequences
+  int64_t head_hidden = 0;                   ///< width of the head's hidden layer; 0 means 2·width
+  bool linear_head = false;                  ///< the head is one linear layer, without a hidden layer
+  /// Width of the token embeddings; 0 means the model's width. If it is another, a linear map to the model's follows.
+  int64_t embedding_width = 0;
+  bool pairs = false;  ///< whether an example is two sequences
 };
 
 /// A classifier of sequences of token ids, or of pairs of them: token and position embeddings, blocks, a final norm,
 /// pooling to one vector, and a head fc2(relu(fc1(x))), or fc2(x) with `linear_head`. Both sequences of a pair go
 /// through the same encoder, and their vectors a and b to the head as [a, b, a∘b, a − b].
 ///
-/// Padding stands at the end, since positions count from the first place. The ids of padding change no bit of a
-/// result. The number of padding tokens changes rounding; with bigbird and reformer, whose blocks depend on it, it
-/// changes more. In training it changes which numbers dropout drops.
+/// Padding must be at the end, because positions count from the first token. The ids of padding tokens do not change
+/// results at all. The number of padding tokens changes only rounding, except with bigbird and reformer, whose blocks
+/// depend on it. In training it also changes which numbers dropout drops.
 ///
-/// Embeddings and learned positions start as N(0, 0.02). Submodules: `tok`, `map` with an embedding_width, `pos`,
-/// `blocks.<i>`, `norm`, `pool` with Pooling::attention, `fc1` without `linear_head`, `fc2`. Parameter, where the
+/// Embeddings and learned positions start as N(0, 0.02²). Submodules: `tok`, `map` with an embedding_width, `pos`,
+/// `blocks.<i>`, `norm`, `pool` with Pooling::attention, `fc1` without `linear_head`, `fc2`. Parameter, if the
 /// attentions share one: `shared_attention`.
 ///
 ///     const nn::SequenceClassifierConfig config{
@@ -64,7 +65,7 @@ class SequenceClassifier : public Module {
   ///
   /// Shapes: ids [B, N], `padding_mask` [B, N] → [B, classes]. N is from 1 to max_tokens.
   /// Dtypes: ids are int64 or int32, `padding_mask` is bool, false where a token is padding; logits have dtype().
-  /// Cost: the layers'.
+  /// Cost: that of the layers.
   /// Throws: ShapeError for other shapes and for a mask that is not bool; IndexError for an id outside the
   /// vocabulary, padding's too; ValueError for more than max_tokens tokens, and for a model of pairs.
   Tensor operator()(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
@@ -81,7 +82,7 @@ class SequenceClassifier : public Module {
   /// Throws: as operator().
   Tensor encode(const Tensor& ids, const Tensor& padding_mask = {}, Where where = {}) const;
 
-  const SequenceClassifierConfig& config() const { return config_; }  ///< the options, completed
+  const SequenceClassifierConfig& config() const { return config_; }  ///< the options, with those that the model sets
   const Tensor& embeddings() const { return tok_.weight(); }          ///< of the ids: [vocabulary, embedding_width]
 
   std::vector<Setting> settings() const override;
@@ -94,10 +95,10 @@ class SequenceClassifier : public Module {
 
   SequenceClassifierConfig config_;
   Embedding tok_;
-  std::unique_ptr<Linear> map_;  // null where embeddings have the model's width
+  std::unique_ptr<Linear> map_;  // null if embeddings have the model's width
   PositionEmbedding pos_;
   Dropout dropout_;
-  ModuleList<Block> blocks_;  // one, when layers share it
+  ModuleList<Block> blocks_;  // only one with share_layers
   LayerNorm norm_;
   std::unique_ptr<AttentionPooling> pool_;  // null without Pooling::attention
   std::unique_ptr<Linear> fc1_;             // null with linear_head

@@ -7,8 +7,8 @@
 
 namespace linnet::nn {
 
-/// Running averages of parameters, a ← a + (1 − decay)·(p − a), as PyTorch's AveragedModel has them with
-/// get_ema_multi_avg_fn; the first update copies the parameters. Averaged weights often do better in evaluation than
+/// Running averages of parameters, a ← a + (1 − decay)·(p − a), like PyTorch's AveragedModel with
+/// get_ema_multi_avg_fn. The first update copies the parameters. Averaged weights often do better in evaluation than
 /// the last ones:
 ///
 ///     nn::ExponentialMovingAverage average(model.parameters(), 0.999);
@@ -20,13 +20,13 @@ namespace linnet::nn {
 ///       std::cout << accuracy(model(inputs), targets);
 ///     }  // the model has its own weights again
 ///
-/// Buffers stay the model's own.
+/// Buffers are not averaged.
 class ExponentialMovingAverage {
  public:
   /// Throws: ValueError for a decay outside [0, 1].
   explicit ExponentialMovingAverage(std::vector<Tensor> parameters, double decay = 0.999);
 
-  /// Moves the averages towards the parameters, after a step of the optimizer.
+  /// Moves the averages towards the parameters. Call it after each step of the optimizer.
   ///
   /// Cost: a few passes over the parameters.
   void update();
@@ -49,12 +49,13 @@ class ExponentialMovingAverage {
   double decay_;
 };
 
-/// Puts the averages in the parameters' place while it lives, and then the parameters' own values back, to the bit.
+/// A guard: while it lives, the parameters have the values of the averages. Then it restores their own values, bit
+/// for bit.
 ///
 /// Cost: a copy of the parameters.
 class AveragedWeights {
  public:
-  explicit AveragedWeights(const ExponentialMovingAverage& average);  ///< until its end
+  explicit AveragedWeights(const ExponentialMovingAverage& average);  ///< copies the averages into the parameters
   ~AveragedWeights();
   AveragedWeights(const AveragedWeights&) = delete;
   AveragedWeights& operator=(const AveragedWeights&) = delete;

@@ -14,7 +14,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 
-// Clipping of gradients: their norm, and what makes it, or each of their numbers, small enough for a step.
+// Gradient clipping, by the norm of all gradients or by the value of each number.
 
 namespace linnet::nn {
 

@@ -19,10 +19,11 @@ namespace linnet::nn {
 namespace {
 
 constexpr int64_t kMostShards = int64_t{1} << 16;
-/// The random streams of two shards are so far apart that they never meet: a run makes fewer draws.
+/// Shard i starts at draw i·2^40 of the random stream, so the draws of two shards never overlap: a run makes fewer.
 constexpr int kDrawBits = 40;
 
-/// a + b, in the memory of one of them. One that is undefined stands for zeros: -0 + 0 is 0 too.
+/// a + b, computed in place in one of them. An undefined tensor counts as zeros; adding 0 then turns -0 into 0, as
+/// the sum with zeros would.
 Tensor sum_of(Tensor a, Tensor b) {
   if (a.defined() && b.defined()) return a += b;
   if (a.defined()) return a += 0;
@@ -44,7 +45,7 @@ void check_shards(const DataParallelOptions& options, int ranks) {
                     shards, options.accumulate, kMostShards));
   }
   if (!options.any_order && !std::has_single_bit(static_cast<uint64_t>(shards))) {
-    throw ValueError(fmt::format("{} shards: their tree takes 1, 2, 4, 8, … of them", shards));
+    throw ValueError(fmt::format("{} shards: their number must be a power of two: 1, 2, 4, 8, …", shards));
   }
   if (shards % ranks != 0) {
     throw ValueError(fmt::format("{} ranks do not divide {} shards; {}", ranks, shards,
@@ -112,7 +113,7 @@ void DataParallel::make_buckets(int64_t bytes) {
   };
   DType dtype = DType::float32;
   std::vector<DType> dtypes;
-  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {  // about as backward comes to them
+  for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot) {  // about the order of backward
     if (is_full(*slot) || slot->parameter.dtype() != dtype) {
       dtype = slot->parameter.dtype();
       sizes.push_back(0);
@@ -146,7 +147,7 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
   }
   Generator& generator = model_.generator();
   const Generator::State before = generator.state();
-  /// Ends the work on shards, also where an error does: hooks take no gradients, and every rank's generator is alike.
+  /// Stops the hooks from taking gradients and makes the generators of all ranks equal, even after an error.
   struct Ending {
     bool& is_last;
     Generator& generator;
@@ -184,7 +185,7 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
     const NoGrad no_grad;
     total = losses.add(i, is_last, full({1}, sum, DType::float64));
     for (Slot& slot : slots_) {
-      if (!slot.is_complete) take(slot, i, is_last);  // the last shard has no gradient for it
+      if (!slot.is_complete) take(slot, i, is_last);  // in the last shard, only those without a gradient are left
     }
   }
   ending.state.draws += draws;
@@ -218,7 +219,7 @@ void DataParallel::send(Slot& slot) {
   }
   slot.sum = {};
   --bucket.missing;
-  for (size_t i = 0; i < next_bucket_; ++i) buckets_[i].work.is_completed();  // their messages go on
+  for (size_t i = 0; i < next_bucket_; ++i) buckets_[i].work.is_completed();  // lets their messages make progress
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
     Bucket& full = buckets_[next_bucket_];  // all ranks start them in this order
     full.work = group_.start_all_reduce(full.sum, {.any_order = options_.any_order});
@@ -229,7 +230,7 @@ double DataParallel::finish(const Tensor& loss) {
   const NoGrad no_grad;
   const auto begin = std::chrono::steady_clock::now();
   for (Bucket& bucket : buckets_) bucket.work.wait();
-  // A parameter that no shard of any rank has a gradient for is left alone, as by a backward.
+  // A parameter without a gradient in any shard of any rank keeps grad() undefined, as after an ordinary backward.
   std::vector<double> values{loss.item<double>()};
   for (const Slot& slot : slots_) values.push_back(slot.has_grad ? 1 : 0);
   Tensor all = tensor(values);
@@ -260,8 +261,8 @@ void DataParallel::check_same(Where where) {
   const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });
   if (other == texts.end()) return;
   throw ValueError(
-      fmt::format("the parameters of rank {} have other bits than those of rank 0; ranks need processors "
-                  "with the same instruction set, or LINNET_ISA for the best that all have",
+      fmt::format("the parameters of rank {} differ from those of rank 0; ranks need processors with "
+                  "the same instruction set, or LINNET_ISA set to the best that all have",
                   other - texts.begin()));
 }
 

@@ -13,9 +13,9 @@ namespace linnet::nn {
 
 /// One of the equal parts that a batch is cut into.
 struct Shard {
-  int64_t index;            ///< in the batch
-  int64_t count;            ///< shards of a batch
-  int64_t micro_batch = 0;  ///< of DataParallelOptions::accumulate
+  int64_t index;            ///< the shard's number in the batch
+  int64_t count;            ///< the number of shards of a batch
+  int64_t micro_batch = 0;  ///< the micro-batch's number, of DataParallelOptions::accumulate
 
   /// The shard's rows of a tensor of the batch, a view.
   ///
@@ -26,17 +26,17 @@ struct Shard {
 /// Options of DataParallel.
 struct DataParallelOptions {
   int64_t shards = 1;      ///< of a batch: 1, 2, 4, 8, … up to 65,536; the number of ranks divides it
-  int64_t accumulate = 1;  ///< micro-batches a step
-  /// Leaves the order of sums between ranks to MPI. The bits then depend on the number of ranks, and the shards need
-  /// not be a power of two.
+  int64_t accumulate = 1;  ///< micro-batches in a step
+  /// Leaves the order of sums between ranks to MPI. Rounding then depends on the number of ranks, and the number of
+  /// shards need not be a power of two.
   bool any_order = false;
-  int64_t bucket_bytes = 1 << 20;  ///< about so many bytes of gradients are summed over the ranks together
+  int64_t bucket_bytes = 1 << 20;  ///< about how many bytes of gradients are summed over the ranks in one message
 };
 
-/// Gradients of a batch by many processes, to the bits of one. Each rank computes the gradients of its own shards of
-/// the batch, one shard after the other. They are summed in a binary tree of shards, neighbours first, whose inner
-/// nodes fall on the borders of ranks. So 1, 2, 4 and 8 ranks end with the same model if they have the same number of
-/// shards.
+/// Computes the gradients of a batch in several processes, bit for bit the same as in one. Each rank computes the
+/// gradients of its own shards of the batch, one shard after the other. They are summed in a binary tree of shards,
+/// neighbours first, in which the shards of a rank are a subtree. So 1, 2, 4 and 8 ranks get the same model if they
+/// have the same number of shards.
 ///
 ///     ProcessGroup group;
 ///     nn::DataParallel parallel(group, model, {.shards = 8});
@@ -50,22 +50,22 @@ struct DataParallelOptions {
 ///     }
 ///
 /// The random numbers of a shard, such as its dropout masks, depend on its index in the batch and not on the rank.
-/// Statistics of a batch, as batch norm's, are those of a shard, as they are those of a rank in PyTorch. PyTorch's
-/// DistributedDataParallel wraps the model; here the loop stays as it is.
+/// Batch norm uses the statistics of a shard, as in PyTorch it uses those of a rank. PyTorch's
+/// DistributedDataParallel wraps the model; here the model stays as it is, and `backward` is a call of this class.
 class DataParallel {
  public:
   /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
-  /// Make it when the parameters are loaded and frozen.
+  /// Make it after parameters are loaded and frozen.
   ///
-  /// Throws: ValueError for a number of shards that is no power of two or that the ranks do not divide.
+  /// Throws: ValueError for a number of shards that is not a power of two or that the ranks do not divide.
   DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
   /// Computes `loss(shard)`, a mean over the rows of the shard, and its gradient for each shard and micro-batch of
-  /// this rank. Leaves in grad() of all parameters the mean over all shards and micro-batches of all ranks, and
-  /// returns the mean loss. Gradients go to other ranks while the last backward is still under way. Those that go
-  /// together are views of one memory, which the next call uses again.
+  /// this rank. Then grad() of each parameter is the mean over all shards and micro-batches of all ranks. Returns the
+  /// mean loss. Gradients are sent to other ranks while the last backward still runs. Gradients that are sent
+  /// together are views of one buffer, which the next call overwrites.
   ///
   /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
   /// of times from the model's generator; what `loss` throws.
@@ -73,32 +73,32 @@ class DataParallel {
 
   /// Compares the parameters and the generator of all ranks with those of rank 0.
   ///
-  /// Throws: ValueError, on all ranks, where bits differ.
+  /// Throws: ValueError, on all ranks, if any bit differs.
   void check_same(Where where = {});
 
   /// The seconds that all calls of `backward` waited for other ranks after their last gradient was computed.
   double waited_seconds() const { return waited_seconds_; }
 
  private:
-  /// A binary tree of the shards of this rank. It keeps a sum of 2^h shards at h until that of their neighbours is
-  /// complete.
+  /// Sums values over the shards of this rank in a binary tree. `waiting[h]` is a sum of 2^h shards; it waits until
+  /// the sum of the next 2^h shards is complete.
   struct Tree {
     std::vector<Tensor> waiting;
 
-    /// Adds the value of a shard, undefined for zeros; `shard` of them came before. After the last one of all,
-    /// returns the sum of all.
+    /// Adds the value of shard number `shard`, counted from 0 in the order of the calls; an undefined value is zeros.
+    /// With the last shard it returns the sum of all.
     Tensor add(int64_t shard, bool is_last, Tensor value);
   };
   struct Slot {
     Tensor parameter;
     Tree tree;
-    Tensor sum;  ///< of all shards of this rank, while is_complete and in no bucket
+    Tensor sum;  ///< over all shards of this rank, from is_complete until it is copied to its bucket
     size_t bucket = 0;
     int64_t offset = 0;  ///< in the bucket
     bool is_complete = false;
-    bool has_grad = false;  ///< of any shard of this rank
+    bool has_grad = false;  ///< whether any shard of this rank gave a gradient
   };
-  /// Parameters whose gradients go to other ranks together, as views of `sum`. The gradient of a single one is `sum`.
+  /// Parameters whose gradients are sent together, as views of `sum`. If there is only one, its gradient is `sum`.
   struct Bucket {
     Tensor sum;
     int64_t slots = 0, missing = 0;
@@ -107,8 +107,8 @@ class DataParallel {
 
   void make_buckets(int64_t bytes);
   void begin();
-  /// Takes a parameter's gradient of local shard `shard`, and if it is the last, sends the sum to other ranks where
-  /// its bucket is full.
+  /// Adds a parameter's gradient for local shard `shard` to its sum. After the last shard, sends the sum to the other
+  /// ranks as soon as its bucket is full.
   void take(Slot& slot, int64_t shard, bool is_last);
   void send(Slot& slot);
   /// Gives the parameters their gradients, and returns the sum of the losses over all ranks.
@@ -121,8 +121,8 @@ class DataParallel {
   std::vector<Slot> slots_;
   std::vector<HookHandle> hooks_;
   std::vector<Bucket> buckets_;
-  size_t next_bucket_ = 0;  ///< the first that is not under way
-  bool is_last_ = false;    ///< whether the backward under way is the last of this rank in the step
+  size_t next_bucket_ = 0;  ///< the first bucket that is not being sent
+  bool is_last_ = false;    ///< whether the running backward is the last of this rank in the step
   double waited_seconds_ = 0;
 };
 

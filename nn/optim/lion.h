@@ -10,16 +10,16 @@ namespace linnet::nn {
 
 /// Options of Lion.
 struct LionConfig {
-  double lr = 1e-4;    ///< 3 to 10 times less than AdamW's, and weight_decay as much more, is what the authors advise
-  double beta1 = 0.9;  ///< of the step
+  double lr = 1e-4;         ///< the authors advise 3 to 10 times less than with AdamW, and as much more weight_decay
+  double beta1 = 0.9;       ///< of the step
   double beta2 = 0.99;      ///< of the moment
-  double weight_decay = 0;  ///< p ← p − lr·weight_decay·p, apart from the gradient
+  double weight_decay = 0;  ///< decoupled from the gradient: p ← p − lr·weight_decay·p
 };
 
 /// p ← p − lr·(sign(β₁·m + (1 − β₁)·g) + λ·p), then m ← β₂·m + (1 − β₂)·g: each number moves by the learning rate.
 ///
 /// Cost: one number of state for each number of a parameter; several passes over the parameters. The host reads
-/// `StepOptions::apply`, so a Recording cannot have it.
+/// `StepOptions::apply`, so a step with it cannot be in a Recording.
 /// Source: Chen et al. 2023, algorithm 2.
 class Lion : public Optimizer {
  public:

@@ -34,7 +34,7 @@ Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
 }
 
 Tensor Muon::orthogonalised(const Tensor& m) const {
-  const bool is_tall = m.size(0) > m.size(1);  // X·Xᵀ is then the larger of two matrices
+  const bool is_tall = m.size(0) > m.size(1);  // then the transpose has the smaller X·Xᵀ
   Tensor x = is_tall ? m.t() : m;
   x = x / maximum(norm(x), config_.eps);
   for (int64_t step = 0; step < config_.ns_steps; ++step) {

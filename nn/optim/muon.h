@@ -18,18 +18,18 @@ enum class MuonLr : uint8_t {
 /// Options of Muon, as in PyTorch.
 struct MuonConfig {
   double lr = 1e-3;                            ///< the learning rate
-  double weight_decay = 0.1;                   ///< p ← p − lr·weight_decay·p, apart from the gradient
+  double weight_decay = 0.1;                   ///< decoupled from the gradient: p ← p − lr·weight_decay·p
   double momentum = 0.95;                      ///< μ
   bool nesterov = true;                        ///< Nesterov's momentum
-  double a = 3.4445, b = -4.7750, c = 2.0315;  ///< of a Newton–Schulz step
+  double a = 3.4445, b = -4.7750, c = 2.0315;  ///< the coefficients of a Newton–Schulz step
   double eps = 1e-7;                           ///< the least norm that a matrix is divided by
   int64_t ns_steps = 5;                        ///< Newton–Schulz steps
   MuonLr adjust_lr = MuonLr::original;         ///< how the rate depends on the shape
 };
 
-/// m ← μ·m + (1 − μ)·g, p ← p − lr·O, where O is near the orthogonal matrix that is nearest to m, or with Nesterov's
-/// momentum to μ·m + (1 − μ)·g. With X = m/‖m‖, or its transpose when that is wider, X ← a·X + (b·A + c·A²)·X for
-/// A = X·Xᵀ brings all singular values to about 1.
+/// m ← μ·m + (1 − μ)·g, p ← p − lr·O. O approximates the orthogonal matrix that is nearest to m, or with Nesterov's
+/// momentum to μ·m + (1 − μ)·g. It starts from X = m/‖m‖, transposed if m has more rows than columns. Each step
+/// X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ brings all singular values closer to 1.
 ///
 ///     std::vector<Tensor> matrices, others;
 ///     for (const auto& [name, p] : model.named_parameters()) {
@@ -38,9 +38,10 @@ struct MuonConfig {
 ///     nn::Muon muon(matrices, {.lr = 0.02});
 ///     nn::AdamW adamw(others, {.lr = 3e-4});
 ///
-/// Dtypes: the products are of the parameter's dtype, where PyTorch's are bfloat16.
+/// Dtypes: the matrix products use the parameter's dtype; PyTorch's use bfloat16.
 /// Cost: one number of state for each number of a parameter; for a matrix [A, B] with A ≤ B,
-/// ns_steps·(4·A²·B + 2·A³) operations. The host reads `StepOptions::apply`, so a Recording cannot have it.
+/// ns_steps·(4·A²·B + 2·A³) operations. The host reads `StepOptions::apply`, so a step with it cannot be in a
+/// Recording.
 /// Source: Jordan et al. 2024, Muon: an optimizer for hidden layers in neural networks.
 class Muon : public Optimizer {
  public:
@@ -48,7 +49,7 @@ class Muon : public Optimizer {
   ///
   /// Shapes: matrices. Give embeddings, gains and biases to another optimizer.
   /// Dtypes: float32 or float64.
-  /// Throws: as Adam; ShapeError for a parameter that is no matrix; ValueError for ns_steps outside 0 … 99.
+  /// Throws: as Adam; ShapeError for a parameter that is not a matrix; ValueError for ns_steps outside 0 … 99.
   explicit Muon(std::vector<Tensor> parameters, const MuonConfig& config = {});
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
   template <std::convertible_to<double> Rate>

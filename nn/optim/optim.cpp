@@ -28,7 +28,7 @@ std::vector<ParameterGroup> decay_matrices_only(const std::vector<Tensor>& param
 
 namespace {
 
-/// Checks that a step can change the parameter, and that backward gives it a gradient.
+/// Checks that the parameter is a leaf, so that backward gives it a gradient, and that kernels can change it.
 void check_parameter(const Tensor& parameter) {
   const std::string shape = to_string(parameter.shape());
   if (!parameter.is_leaf()) {
@@ -43,11 +43,11 @@ void check_parameter(const Tensor& parameter) {
   if (parameter.dtype() != DType::float32 && parameter.dtype() != DType::float64) {
     const bool is_storage = parameter.dtype() == DType::bfloat16;
     throw DTypeError(fmt::format("optimizer: a parameter of shape {} is {}{}; train its to(DType::float32)", shape,
-                                 name_of(parameter.dtype()), is_storage ? ", which is storage" : ""));
+                                 name_of(parameter.dtype()), is_storage ? ", which is only for storage" : ""));
   }
 }
 
-/// An option of a step, converted to `dtype`, on each of the devices; undefined where the option is.
+/// An option of a step, converted to `dtype` and copied to each of the devices; undefined if the option is.
 std::map<Device, Tensor> on_devices(const std::map<Device, Tensor>& devices, const char* name, const Tensor& option,
                                     DType dtype) {
   std::map<Device, Tensor> result;
@@ -149,7 +149,7 @@ void Optimizer::step(const StepOptions& options, Where where) {
       }
       if (slot->moments.empty() && moments_ > 0) {
         if (Recording::is_under_way()) {
-          throw AutogradError("a parameter has its first gradient while a step is recorded, not in the call before");
+          throw AutogradError("a parameter has its first gradient in a recorded step; make a step with one before");
         }
         for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
       }
@@ -203,7 +203,7 @@ void Optimizer::write_lr(const std::vector<double>& rates) {
   std::vector<double> each;
   for (size_t i = 0; i < groups_.size(); ++i) each.insert(each.end(), groups_[i].parameters.size(), rates[i]);
   for (auto& [device, lr] : lr_) lr.copy_(tensor(each));
-  for (size_t i = 0; i < groups_.size(); ++i) groups_[i].lr = rates[i];  // once the steps take them
+  for (size_t i = 0; i < groups_.size(); ++i) groups_[i].lr = rates[i];  // last, in case the copy above throws
 }
 
 // ---- State ----
@@ -271,7 +271,7 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   // Everything is allocated first, so that a failure changes nothing. Moments are then copied in place, because a
   // recording uses their memory.
   const NoGrad guard;
-  std::vector<std::vector<Tensor>> first(slots_.size());  // of parameters that have no moments yet
+  std::vector<std::vector<Tensor>> first(slots_.size());  // moments of parameters that have none yet
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Device device = slots_[i].parameter.device();
     for (Tensor& moment : moments[i]) {
@@ -302,7 +302,7 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
   }
 }
 
-// ---- The rules ----
+// ---- SGD, Adam and AdamW ----
 
 SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
     : SGD(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, config) {}

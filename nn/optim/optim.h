@@ -26,11 +26,11 @@ struct RefusedAdamConfig {
 
 namespace linnet::nn {
 
-/// Parameters that share settings. An optimizer fills in absent settings with its own when it is built.
+/// Parameters that share settings. When an optimizer is built, it fills in absent settings with its own.
 struct ParameterGroup {
   std::vector<Tensor> parameters;           ///< of the group
-  std::optional<double> lr = {};            ///< absent: that of the optimizer
-  std::optional<double> weight_decay = {};  ///< absent: that of the optimizer
+  std::optional<double> lr = {};            ///< by default that of the optimizer
+  std::optional<double> weight_decay = {};  ///< by default that of the optimizer
 };
 
 /// Two groups: tensors of rank 2 and more with `weight_decay`, and the others (gains, biases) without.
@@ -50,9 +50,9 @@ struct StepOptions {
 
 /// Changes parameters by their gradients.
 ///
-/// To write an optimizer, derive from this class and override `update`. The base class has applied `StepOptions` when
-/// it calls `update`: gradients are multiplied with the factor, the step is counted, and a step that does not apply
-/// makes no call:
+/// To write an optimizer, derive from this class and override `update`. The base class applies `StepOptions` before
+/// it calls `update`: it multiplies gradients with the factor and counts the step. If `apply` is false, it does not
+/// call `update`:
 ///
 ///     struct SignSGD : nn::Optimizer {
 ///       SignSGD(std::vector<Tensor> parameters, double lr)
@@ -70,8 +70,8 @@ class Optimizer : public detail::RefusedStateMembers {
   /// Changes every parameter that has a gradient, and leaves the others alone.
   ///
   /// Cost: one pass over the parameters.
-  /// Throws: AutogradError when no parameter has a gradient; ShapeError and DTypeError for an option of another size
-  /// or dtype.
+  /// Throws: AutogradError when no parameter has a gradient, and in a Recording when one has its first gradient;
+  /// DeviceError for a gradient on another device; ShapeError and DTypeError for an option of another size or dtype.
   void step(const StepOptions& options = {}, Where where = {});
   /// Drops the gradients.
   void zero_grad();
@@ -91,38 +91,38 @@ class Optimizer : public detail::RefusedStateMembers {
   /// The state for a checkpoint: moments and step counts of every parameter, by its position, and the groups'
   /// settings. The moments are not copied, so the next step edits them: write or clone() them before.
   TensorMap state() const;
-  /// Restores a state. An error, even for want of memory, leaves the optimizer as it was.
+  /// Restores a state. An error, even a failed allocation, leaves the optimizer as it was.
   ///
   /// Throws: ValueError for the state of another optimizer (Adam and AdamW take each other's) or of parameters of
   /// other shapes.
   void load_state(const TensorMap& state, Where where = {});
 
  protected:
-  /// A parameter and its state: moments, allocated by the first step, its learning rate and its step count. The last
-  /// two are views of one element in tensors that hold those of all parameters.
+  /// A parameter and its state: its moments, which the first step allocates, its learning rate and its step count.
+  /// The last two are one-element views of tensors that have an element for each parameter.
   struct Slot {
-    Tensor parameter;             ///< what is trained
+    Tensor parameter;             ///< the parameter that is trained
     std::vector<Tensor> moments;  ///< of the shape of the parameter
     Tensor lr, steps;             ///< with one element each
   };
 
-  /// `moments` is the number of tensors that are kept for a parameter. The kernels of a `fused` optimizer read
-  /// `StepOptions` by `Update::scalars` in the pass that changes the parameters, so the host waits for no device.
+  /// `moments` is the number of moment tensors for each parameter. The kernels of a `fused` optimizer apply
+  /// `StepOptions` themselves, through `Update::scalars`, so that the host need not wait for the device.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError when there is nothing to train, when a parameter comes twice, is no leaf or is not
+  /// Throws: ValueError when there is nothing to train, when a parameter comes twice, is not a leaf or is not
   /// contiguous, and for settings that are negative or not finite; DTypeError for a parameter of another dtype.
   Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, size_t moments, bool fused = false);
 
-  /// One parameter in a step. `grad` is contiguous. `slot->steps` counts this step already, but for a fused
+  /// One parameter in a step. `grad` is contiguous. `slot->steps` already counts this step, except in a fused
   /// optimizer, whose kernel counts it.
   struct Update {
     Slot* slot;               ///< of the parameter
-    Tensor grad;              ///< after the factor
+    Tensor grad;              ///< multiplied by the factor, unless fused
     double lr, weight_decay;  ///< of its group
     StepScalars scalars;      ///< for a fused optimizer
 
-    /// `lr` as a tensor of the parameter's dtype, on its device: a Recording's replays see it change.
+    /// `lr` as a tensor of the parameter's dtype, on its device, so that replays of a Recording see a changed rate.
     Tensor rate() const { return slot->lr.to(slot->parameter.dtype()); }
   };
 
@@ -144,14 +144,14 @@ class Optimizer : public detail::RefusedStateMembers {
 
  private:
   std::vector<double> group_rates() const;
-  /// Gives the groups these learning rates, and writes them to where kernels read them.
+  /// Sets the learning rates of the groups, also in the tensors that kernels read.
   void write_lr(const std::vector<double>& rates);
   /// Multiplies the gradients with the factor on their device, and counts the step.
   static void apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors);
 
   std::vector<ParameterGroup> groups_;
   std::vector<Slot> slots_;              // in the order of the groups' parameters
-  std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element a slot, on each device of the parameters
+  std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element for each slot, on each device in use
   size_t moments_;
   bool fused_;
 };
@@ -174,7 +174,7 @@ class SGD : public Optimizer {
   /// One group of all parameters, or several groups.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// Throws: ValueError for no parameters, for one that comes twice, is not a leaf or is not contiguous, and for
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit SGD(std::vector<Tensor> parameters, const SgdConfig& config = {});
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
@@ -188,12 +188,12 @@ class SGD : public Optimizer {
   SgdConfig config_;
 };
 
-/// Options of Adam, as in PyTorch, whose `betas` are two numbers here.
+/// Options of Adam, as in PyTorch, but `betas` are two options here.
 struct AdamConfig {
   double lr = 1e-3;         ///< the learning rate
   double beta1 = 0.9;       ///< decay of the gradients' running mean
   double beta2 = 0.999;     ///< decay of the squared gradients' running mean
-  double eps = 1e-8;        ///< added to the denominator's root
+  double eps = 1e-8;        ///< added to the root in the denominator
   double weight_decay = 0;  ///< added to the gradient, times the parameter
 };
 
@@ -206,7 +206,7 @@ class Adam : public Optimizer {
   /// One group of all parameters, or several groups. Betas are in [0, 1), other settings at least 0.
   ///
   /// Dtypes: float32 or float64.
-  /// Throws: ValueError for no parameters, for one that comes twice, is no leaf or is not contiguous, and for
+  /// Throws: ValueError for no parameters, for one that comes twice, is not a leaf or is not contiguous, and for
   /// settings out of range; DTypeError for a parameter of another dtype.
   explicit Adam(std::vector<Tensor> parameters, const AdamConfig& config = {});
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
@@ -219,14 +219,14 @@ class Adam : public Optimizer {
     static_assert(detail::refused<Nothing>, "betas are two options: write {.beta1 = 0.9, .beta2 = 0.999}");
   }
 
-  /// Sets beta1 of every group, such as to schedule::one_cycle_momentum(step). The next step corrects the mean's bias
-  /// with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is no part of state(): set
-  /// it again in a run that goes on.
+  /// Sets beta1 of every group, for example to schedule::one_cycle_momentum(step). The next step corrects the mean's
+  /// bias with 1 − beta1^step of this beta1, as PyTorch does. Unlike the learning rate, beta1 is not in state(): set
+  /// it again in a resumed run.
   ///
   /// Throws: ValueError unless 0 ≤ beta1 < 1; DeviceError in a Recording and once a step of the optimizer is
   /// recorded, since replays keep beta1.
   void set_beta1(double beta1);
-  double beta1() const { return config_.beta1; }  ///< as it is now
+  double beta1() const { return config_.beta1; }  ///< the present value
 
  protected:
   Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool decoupled);  ///< AdamW if decoupled
@@ -235,7 +235,7 @@ class Adam : public Optimizer {
   void update(const std::vector<Update>& updates) override;
   AdamConfig config_;
   bool decoupled_ = false;
-  bool is_recorded_ = false;  // whether a Recording has a step
+  bool is_recorded_ = false;  // whether a Recording contains a step
 };
 
 /// Options of AdamW, as in PyTorch. The first four are Adam's.
@@ -244,7 +244,7 @@ struct AdamWConfig {
   double beta1 = 0.9;          ///< of the first moment
   double beta2 = 0.999;        ///< of the second moment
   double eps = 1e-8;           ///< added to the denominator
-  double weight_decay = 1e-2;  ///< p ← p − lr·weight_decay·p, apart from the gradient
+  double weight_decay = 1e-2;  ///< decoupled from the gradient: p ← p − lr·weight_decay·p
 };
 
 /// Adam with decoupled weight decay.
@@ -269,16 +269,16 @@ class AdamW : public Adam {
 ///
 /// Shapes: rank 0.
 /// Dtypes: float64.
-/// Throws: ValueError for a `norm_type` that is no norm.
+/// Throws: ValueError for a `norm_type` that is not a norm.
 Tensor grad_norm(const std::vector<Tensor>& parameters, double norm_type = 2, Where where = {});
 /// The factor that brings gradients of this norm (from `grad_norm`) to a norm of at most `max_norm`:
-/// max_norm / (norm + 1e-6), as in PyTorch. It is 1 where that is more. It is 1 too where the norm is infinite or
-/// NaN, while PyTorch multiplies by 0 or NaN then.
+/// max_norm / (norm + 1e-6), as in PyTorch, but at most 1. It is also 1 if the norm is infinite or NaN; PyTorch then
+/// multiplies by 0 or NaN.
 ///
 /// Throws: ValueError for a `max_norm` below 0.
 Tensor clip_factor(const Tensor& norm, double max_norm, Where where = {});
-/// Multiplies all gradients with their `clip_factor`, and returns the norm that they had. When it is infinite or NaN
-/// the gradients stay as they are, so look at it before `step`. A step that takes the factor (`StepOptions`) is
+/// Multiplies all gradients with their `clip_factor`, and returns the norm that they had. If the norm is infinite or
+/// NaN, the gradients stay as they are, so check it before `step`. Passing the factor to the step (`StepOptions`) is
 /// faster.
 ///
 /// Throws: as grad_norm and clip_factor.

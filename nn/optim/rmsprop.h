@@ -12,7 +12,7 @@ namespace linnet::nn {
 struct RmsPropConfig {
   double lr = 1e-2;         ///< the learning rate
   double alpha = 0.99;      ///< decay of the squared gradients' running mean
-  double eps = 1e-8;        ///< added to the denominator's root
+  double eps = 1e-8;        ///< added to the root in the denominator
   double weight_decay = 0;  ///< added to the gradient, times the parameter
   double momentum = 0;      ///< of the step
   bool centered = false;    ///< whether the denominator is the gradient's deviation from its running mean
@@ -22,7 +22,7 @@ struct RmsPropConfig {
 /// mean m of g. With momentum, b ← μ·b + g/(√s + ε) takes the quotient's place.
 ///
 /// Cost: one number of state for each number of a parameter, one more with momentum and one when centered; several
-/// passes over the parameters. The host reads `StepOptions::apply`, so a Recording cannot have it.
+/// passes over the parameters. The host reads `StepOptions::apply`, so a step with it cannot be in a Recording.
 /// Source: Tieleman & Hinton 2012, lecture 6.5; Graves 2013, eqs. 38–45 (centered).
 class RMSprop : public Optimizer {
  public:

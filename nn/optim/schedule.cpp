@@ -200,8 +200,8 @@ void ReduceLROnPlateau::load_state(const TensorMap& state, Where where) {
   const auto counts = find("counts", DType::int64).to_vector<int64_t>();
   check_rate("lr", numbers[0]);
   if (counts[0] < 0 || counts[0] > config_.patience || counts[1] < 0 || counts[1] > config_.cooldown) {
-    throw ValueError(fmt::format("the state is one of another patience than {} or cooldown than {}", config_.patience,
-                                 config_.cooldown));
+    throw ValueError(fmt::format("the state was saved with another patience than {} or another cooldown than {}",
+                                 config_.patience, config_.cooldown));
   }
   lr_ = numbers[0];
   best_ = numbers[1];

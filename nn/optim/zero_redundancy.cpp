@@ -32,7 +32,8 @@ std::vector<int> divide(const std::vector<Tensor>& parameters, int ranks) {
   return owners;
 }
 
-/// The index of the parameter whose moment has this name in a state; none for what belongs to all, such as "steps".
+/// The index of the parameter whose moment has this name in a state; none for tensors of all parameters, such as
+/// "steps".
 std::optional<size_t> parameter_of(const std::string& name) {
   size_t index = 0;
   const char* const end = name.data() + name.size();
@@ -41,7 +42,7 @@ std::optional<size_t> parameter_of(const std::string& name) {
   return index;
 }
 
-/// Gradients that a step must not see, until they are put back.
+/// Removes gradients that a step must not see, and puts them back at its end.
 class GradientsAside {
  public:
   GradientsAside() = default;
@@ -89,7 +90,7 @@ void ZeroRedundancyOptimizer::step(const StepOptions& options, Where where) {
         others.take(parameters_[i]);
       }
     }
-    // Without any gradient, the optimizer says what is wrong.
+    // If no parameter has a gradient, the call throws the optimizer's error.
     if (has_own || trained.empty()) optimizer_.step(options);
   }
   for (const size_t i : trained) group_.broadcast({parameters_[i]}, owners_[i]);
@@ -98,7 +99,7 @@ void ZeroRedundancyOptimizer::step(const StepOptions& options, Where where) {
 TensorMap ZeroRedundancyOptimizer::state() const {
   TensorMap state = optimizer_.state();
   if (group_.world_size() == 1) return state;
-  // A rank counts the steps of its own parameters. A sum with zeros is exact.
+  // Each rank counts only the steps of its own parameters and has 0 for the others, so the sum is exact.
   const Tensor steps = state.at("steps").to(DType::float64);
   group_.all_reduce(steps, {.any_order = true});
   state["steps"] = steps.to(DType::int64);

@@ -10,9 +10,9 @@
 namespace linnet::nn {
 
 /// Divides the state of an optimizer among the ranks of a group, as PyTorch's ZeroRedundancyOptimizer does. Each
-/// parameter has an owner: the rank that alone keeps its moments, makes its step, and sends the result to the others.
-/// Of R ranks, each keeps about 1/R of the state: of AdamW's, 8/R bytes for each float32 parameter instead of 8. The
-/// parameters get the bits that the optimizer alone would give them.
+/// parameter has an owner: the only rank that keeps its moments. The owner makes the parameter's step and sends the
+/// result to the others. Each of R ranks keeps about 1/R of the state: with AdamW, 8/R bytes for each float32 number
+/// of the parameters instead of 8. The parameters are bit for bit the same as with the optimizer alone.
 ///
 ///     ProcessGroup group;
 ///     nn::DataParallel parallel(group, model, {.shards = 8});
@@ -30,18 +30,19 @@ namespace linnet::nn {
 ///     }
 ///     checkpoint.save(group);
 ///
-/// A checkpoint that the group saves holds the state of all parameters, as the optimizer alone writes it. So it is
-/// loaded with any number of ranks, and without this class too.
+/// A checkpoint that the group saves holds the state of all parameters, as the optimizer alone would write it. So it
+/// can be loaded with any number of ranks, and without this class too.
 ///
-/// Parameters are not divided. The largest come first, each to the rank that owns least until then, so no rank owns
-/// more than 1/R of all and one parameter. Learning rates, betas and `zero_grad` stay with the optimizer.
+/// A parameter is never divided. They are assigned from the largest to the smallest, each to the rank that owns least
+/// so far, so no rank owns more than 1/R of all plus one parameter. Learning rates, betas and `zero_grad` stay with
+/// the optimizer.
 ///
 /// Cost: a step sends each parameter that has a gradient from its owner to the other ranks.
 /// Source: Rajbhandari et al. 2020, ZeRO: memory optimizations toward training trillion parameter models, stage 1.
 class ZeroRedundancyOptimizer {
  public:
-  /// Make it when the parameters are frozen, since those that train are divided evenly. The group and the optimizer
-  /// must outlive it. With one rank, everything is as without it.
+  /// Make it after parameters are frozen, because it divides the trained ones evenly among the ranks. The group and
+  /// the optimizer must outlive it. With one rank it changes nothing.
   ///
   /// Throws: ValueError, with several ranks, for an optimizer that has made steps already.
   ZeroRedundancyOptimizer(ProcessGroup& group, Optimizer& optimizer, Where where = {});
@@ -57,7 +58,8 @@ class ZeroRedundancyOptimizer {
   /// The state for a checkpoint: the moments of this rank's parameters, and the step counts and settings of all. All
   /// ranks make the call.
   TensorMap state() const;
-  /// Restores the part of this rank from the state of all, or of this rank. An error leaves everything as it was.
+  /// Restores the part of this rank, from the state of all ranks or of this one. An error leaves everything as it
+  /// was.
   ///
   /// Throws: as Optimizer::load_state.
   void load_state(const TensorMap& state, Where where = {});

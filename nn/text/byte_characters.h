@@ -9,9 +9,9 @@
 
 namespace linnet::detail {
 
-/// The character that stands for each byte in `vocab.json` and `merges.txt`, GPT-2's `bytes_to_unicode`. A byte that
-/// is a visible character of Latin-1 stands for itself. The others have U+0100, U+0101, … in their order, so that a
-/// file has neither blanks nor control characters in a token.
+/// The character that represents each byte in `vocab.json` and `merges.txt`: GPT-2's `bytes_to_unicode`. A byte that
+/// is a visible character of Latin-1 represents itself. The others are U+0100, U+0101, … in their order, so that the
+/// files have no blanks or control characters in a token.
 constexpr std::array<char32_t, 256> byte_characters() {
   std::array<char32_t, 256> characters{};
   char32_t next = 0x100;
@@ -22,7 +22,7 @@ constexpr std::array<char32_t, 256> byte_characters() {
   return characters;
 }
 
-/// The bytes as a file has them.
+/// The characters that represent `bytes` in the files, as UTF-8.
 inline std::string spelled(std::string_view bytes) {
   static constexpr auto kCharacters = byte_characters();
   std::string text;

@@ -26,14 +26,14 @@ constexpr const char* kBothFiles = "vocab.json and merges.txt must be whole, and
   throw IoError(fmt::format("{}, line {}: {}; {}", path.string(), line, why, kBothFiles));
 }
 
-/// A name and an id of vocab.json, and their line.
+/// A token's name and id in vocab.json, and their line.
 struct Entry {
   std::string name;
   int64_t id, line;
 };
 
-/// Reads vocab.json, an object of whole numbers. It is read here and not by nlohmann's parser, so that errors know
-/// the line.
+/// Parses vocab.json, a JSON object with whole numbers. nlohmann's parser is not used, because errors here name the
+/// line.
 class VocabularyFile {
  public:
   explicit VocabularyFile(const fs::path& path) : path_(path), text_(detail::read_file(path)), rest_(text_) {}
@@ -114,7 +114,7 @@ void write(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-/// What the two files make together.
+/// Reads both files and builds the parts of a tokenizer.
 class BytePairTokenizer::Reader {
  public:
   explicit Reader(const fs::path& folder) : vocabulary_(folder / kVocabulary), merges_path_(folder / kMerges) {
@@ -122,7 +122,7 @@ class BytePairTokenizer::Reader {
     read_merges();
     for (int32_t id = 0; id < std::ssize(tokens_); ++id) {
       std::string& token = tokens_[static_cast<size_t>(id)];
-      if (!token.empty()) continue;  // a byte, or made by a merge
+      if (!token.empty()) continue;  // it is a byte or made by a merge; all others are special tokens
       token = *names_[static_cast<size_t>(id)];
       special_ids_.push_back(id);
     }
@@ -166,7 +166,7 @@ class BytePairTokenizer::Reader {
 
   void read_merges() {
     const std::string text = detail::read_file(merges_path_);
-    if (text.empty()) fail(merges_path_, 1, "the file is empty");  // without merges it has its version
+    if (text.empty()) fail(merges_path_, 1, "the file is empty");  // even without merges it has the version line
     std::unordered_map<uint64_t, int64_t> lines;
     int64_t line = 0;
     for (std::string_view rest = text; !rest.empty();) {
@@ -198,7 +198,7 @@ class BytePairTokenizer::Reader {
     return found->second;
   }
 
-  /// The id of a token that is merged.
+  /// The id of a token that is a part of a merge.
   int32_t id_of_part(std::string_view name, int64_t line) const {
     const int32_t id = id_of(std::string(name), line);
     if (tokens_[static_cast<size_t>(id)].empty()) {
@@ -210,8 +210,8 @@ class BytePairTokenizer::Reader {
 
   fs::path vocabulary_, merges_path_;
   std::unordered_map<std::string, int32_t> ids_;
-  std::vector<const std::string*> names_;  // of each id, as vocab.json has it
-  std::vector<std::string> tokens_;        // the bytes of each id that a text can have
+  std::vector<const std::string*> names_;  // the name of each id, as in vocab.json
+  std::vector<std::string> tokens_;        // the bytes of each id, empty for special tokens until the end
   std::array<int32_t, 256> byte_ids_{};
   std::vector<Merge> merges_;
   std::vector<int32_t> special_ids_;

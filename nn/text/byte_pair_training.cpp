@@ -46,12 +46,12 @@ void check_options(const BytePairOptions& options) {
 
 }  // namespace
 
-/// The different pieces of a text, as the tokens that they consist of so far, and its pairs of neighbours.
+/// The distinct pieces of a text ("words"), as the tokens that they consist of so far, and the pairs of neighbouring
+/// tokens.
 ///
-/// Each pair keeps the words that it was in when it first occurred, and the queue the count and place that it had
-/// then. Later merges only take occurrences away: a pair that is not new cannot appear in another word. So a pair's
-/// true count and place never come before those in the queue, and `pop_best` corrects them when the pair's turn
-/// comes.
+/// Each pair keeps the words that it was in when it first occurred. The queue keeps the count and place that it had
+/// then. Later merges only remove occurrences, since an old pair cannot appear in another word. So a pair's true rank
+/// is never before its rank in the queue, and `pop_best` corrects count and place when the pair is at the top.
 class BytePairTokenizer::Trainer {
  public:
   Trainer(std::string_view text, const std::array<int32_t, 256>& byte_ids) {
@@ -70,8 +70,8 @@ class BytePairTokenizer::Trainer {
     queue_new_pairs();
   }
 
-  /// The most frequent pair, of equally frequent ones that which the text has first, and its count; none if no pair
-  /// is left. The pair is no candidate any more.
+  /// Removes the most frequent pair from the queue and returns it with its count; none if no pair is left. Of equally
+  /// frequent pairs it takes the one that comes first in the text.
   struct Best {
     uint64_t pair;
     int64_t count;
@@ -87,7 +87,7 @@ class BytePairTokenizer::Trainer {
     return std::nullopt;
   }
 
-  /// Makes one token of the pair, with the next free id, wherever it occurs, in each word from left to right.
+  /// Replaces all occurrences of the pair by one token with the next free id, in each word from left to right.
   void merge(uint64_t pair) {
     const auto result = static_cast<int32_t>(lengths_.size());
     lengths_.push_back(lengths_[pair >> 32] + lengths_[static_cast<uint32_t>(pair)]);
@@ -114,22 +114,22 @@ class BytePairTokenizer::Trainer {
   };
   struct Pair {
     int64_t count = 0;
-    std::vector<size_t> words = {};  // ascending; of some the pair may be gone
-    size_t first = 0;                // the pair is gone of the words before this one
+    std::vector<size_t> words = {};  // ascending; some may not have the pair any more
+    size_t first = 0;                // no word before words[first] has the pair any more
     bool is_queued = false;
   };
   struct Candidate {
     int64_t count;
-    size_t word, place;  // where the pair occurs first
+    size_t word, place;  // of the pair's first occurrence
     uint64_t pair;
-    /// Whether the other one is merged before it.
+    /// Whether `other` is merged before this one.
     bool operator<(const Candidate& other) const {
       return std::tuple(-count, word, place) > std::tuple(-other.count, other.word, other.place);
     }
   };
 
-  /// The number of bytes of the word before the pair's first occurrence; none if it does not occur. (The number of
-  /// tokens would fall with merges before the pair.)
+  /// The number of bytes of the word before the pair's first occurrence; none if it does not occur. (It does not
+  /// count tokens, because merges before the pair would reduce their number.)
   std::optional<size_t> place_in(size_t word, uint64_t pair) const {
     const std::vector<int32_t>& tokens = words_[word].tokens;
     size_t place = 0;
@@ -149,7 +149,7 @@ class BytePairTokenizer::Trainer {
     return {0, 0, 0, pair};
   }
 
-  /// Adds `count` to that of each pair of the word, and the word to those of pairs that are not queued yet.
+  /// Adds `count` to the count of each pair of the word. Adds the word to the words of pairs that are not queued yet.
   void count_pairs(size_t word, int64_t count) {
     const std::vector<int32_t>& tokens = words_[word].tokens;
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
@@ -171,7 +171,7 @@ class BytePairTokenizer::Trainer {
   }
 
   std::vector<size_t> lengths_ = std::vector<size_t>(kBytes, 1);  // of the tokens, in bytes
-  std::vector<Word> words_;                                       // in the order in which the text has them first
+  std::vector<Word> words_;                                       // in the order of their first occurrence
   std::unordered_map<uint64_t, Pair> pairs_;
   std::vector<uint64_t> new_pairs_;
   std::priority_queue<Candidate> queue_;
@@ -197,7 +197,7 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
     if (!best || best->count < options.min_frequency) break;
     const auto left = static_cast<int32_t>(best->pair >> 32), right = static_cast<int32_t>(best->pair);
     std::string token = tokens[static_cast<size_t>(left)] + tokens[static_cast<size_t>(right)];
-    if (std::ranges::count(options.special_tokens, detail::spelled(token)) > 0) continue;  // never made from text
+    if (std::ranges::count(options.special_tokens, detail::spelled(token)) > 0) continue;  // text never gives these
     const auto result = static_cast<int32_t>(tokens.size());
     merges.push_back({left, right, result});
     tokens.push_back(std::move(token));

@@ -12,13 +12,13 @@
 
 namespace linnet::nn {
 
-/// Merges the tokens of a piece, one piece after the other.
+/// Encodes pieces, one after the other.
 class BytePairTokenizer::PieceEncoder {
  public:
   explicit PieceEncoder(const BytePairTokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  /// Appends the ids of `piece`. Of all neighbours, the pair of the first merge becomes one token, the leftmost of
-  /// equal ones, until no merge applies.
+  /// Appends the ids of `piece`. Until no merge applies, it merges the pair of neighbours whose merge comes first in
+  /// the list; of equal pairs, the leftmost.
   void append(std::string_view piece, std::vector<int64_t>& ids) {
     const auto size = static_cast<int64_t>(piece.size());
     tokens_.clear();
@@ -37,7 +37,7 @@ class BytePairTokenizer::PieceEncoder {
 
  private:
   static constexpr int64_t kNone = -1;
-  static constexpr int32_t kMerged = -1, kNoRank = -1;  // the id of a token that became a part of the one before it
+  static constexpr int32_t kMerged = -1, kNoRank = -1;  // kMerged: an id for tokens merged into the one before
 
   struct Token {
     int32_t id;
@@ -88,7 +88,7 @@ std::vector<int64_t> BytePairTokenizer::encode(std::string_view text) const {
     size_t begin, end;
   };
   std::vector<int64_t> ids;
-  std::unordered_map<std::string_view, Ids> seen;  // where `ids` has those of a piece
+  std::unordered_map<std::string_view, Ids> seen;  // the range of `ids` with the ids of each piece so far
   PieceEncoder encoder(*this);
   while (!text.empty()) {
     const std::string_view piece = text.substr(0, detail::piece_length(text));

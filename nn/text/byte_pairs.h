@@ -12,30 +12,30 @@ namespace linnet::nn {
 /// Options of BytePairTokenizer::train. Names and defaults are those of Hugging Face's `ByteLevelBPETokenizer`.
 struct BytePairOptions {
   int64_t vocab_size = 30000;                    ///< the most tokens: 256 bytes, merged pairs and special tokens
-  int64_t min_frequency = 2;                     ///< a pair that occurs less often is not merged
+  int64_t min_frequency = 2;                     ///< pairs that occur less often are not merged
   std::vector<std::string> special_tokens = {};  ///< such as "<|endoftext|>"; they get the last ids
 };
 
-/// Byte-level byte-pair encoding (Sennrich et al. 2016) as GPT-2 has it (Radford et al. 2019). GPT-2's rule cuts a
-/// text into pieces: words, numbers, runs of other characters, and blanks. The bytes of a piece are its first tokens,
-/// and pairs of neighbours become one token in the order of the merges. Every text has ids, even one that is not
-/// UTF-8, and they decode to the same bytes. Letters, numbers and blanks are those of Unicode 16.
+/// Byte-level byte-pair encoding (Sennrich et al. 2016) as in GPT-2 (Radford et al. 2019). GPT-2's rule cuts a text
+/// into pieces: words, numbers, runs of other characters, and blanks. A piece starts as one token for each byte; then
+/// pairs of neighbouring tokens become one token, in the order of the merges. Every text has ids, even one that is
+/// not UTF-8, and they decode to the same bytes. Letters, numbers and blanks are those of Unicode 16.
 ///
 ///     const auto tokenizer = nn::BytePairTokenizer::train(text, {.vocab_size = 1000});
 ///     tokenizer.save(folder);
 ///     const std::vector<int64_t> ids = nn::BytePairTokenizer::load(folder).encode("Once upon a time");
 ///
-/// A special token is never made from text: `encode` takes its name for ordinary characters.
+/// `encode` never gives special tokens: it treats their names in a text as ordinary characters.
 class BytePairTokenizer : public Tokenizer {
  public:
-  /// Learns merges: again and again the pair of neighbours within pieces that occurs most often. Of equally frequent
-  /// pairs it takes the one that comes first in the text. Ids are those of the bytes, in the order of GPT-2, then the
-  /// merges, then the special tokens. There are fewer than `vocab_size` where no pair is left.
+  /// Learns merges: it repeatedly merges the most frequent pair of neighbouring tokens within pieces. Of equally
+  /// frequent pairs it takes the one that comes first in the text. The first ids are those of the bytes, in GPT-2's
+  /// order; then come the merges, then the special tokens. There are fewer than `vocab_size` if no pair is left.
   ///
-  /// Cost: about n·log(n) for a text whose different pieces are words, of n bytes together. Each merge goes through
-  /// every different piece that has the pair, so a piece of a megabyte without blanks may take hours.
+  /// Cost: about n·log(n) for a text of words whose distinct pieces have n bytes together. Each merge goes through
+  /// every distinct piece that has the pair, so a piece of a megabyte without blanks may take hours.
   /// Throws: ValueError for a vocab_size below 256 and the special tokens, and for a special token that is empty, is
-  /// given twice, is not UTF-8, or is a single character that stands for a byte in the files.
+  /// given twice, is not UTF-8, or is a single character that represents a byte in the files.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {}, Where where = {});
 
   /// Reads `vocab.json` and `merges.txt`, the files of GPT-2 and of Hugging Face's tokenizers. Entries of
@@ -45,13 +45,13 @@ class BytePairTokenizer : public Tokenizer {
   /// in some order, for a byte without an id, and for a merge of tokens that `vocab.json` lacks, or that are neither
   /// bytes nor made by an earlier merge.
   static BytePairTokenizer load(const std::filesystem::path& folder, Where where = {});
-  /// Writes both files into a folder that exists. Each appears whole or not at all.
+  /// Writes both files into an existing folder. Each file is written completely or not at all.
   ///
   /// Throws: IoError for a file that cannot be written.
   void save(const std::filesystem::path& folder, Where where = {}) const;
 
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  /// Cost: at most n·log(n) for a piece of n bytes; a piece that the text has again is copied.
+  /// Cost: at most n·log(n) for a piece of n bytes; for a repeated piece the ids are copied.
   std::vector<int64_t> encode(std::string_view text) const override;
   /// The bytes of the ids, and the names of special tokens.
   std::string decode(std::span<const int64_t> ids) const override;
@@ -60,7 +60,7 @@ class BytePairTokenizer : public Tokenizer {
   std::vector<std::string> special_tokens() const;
   /// The id of a special token.
   ///
-  /// Throws: ValueError, with the special tokens that there are, for any other name.
+  /// Throws: ValueError, which lists the special tokens, for any other name.
   int64_t special_token_id(std::string_view name) const;
 
  private:
@@ -80,8 +80,8 @@ class BytePairTokenizer : public Tokenizer {
 
   std::vector<std::string> tokens_;  // the bytes of each id; the name of a special token
   std::array<int32_t, 256> byte_ids_;
-  std::vector<Merge> merges_;                    // in their order
-  std::unordered_map<uint64_t, int32_t> ranks_;  // the place of a pair in merges_
+  std::vector<Merge> merges_;                    // in the order in which they apply
+  std::unordered_map<uint64_t, int32_t> ranks_;  // the index of a pair in merges_
   std::vector<int32_t> special_ids_;             // ascending
 };
 

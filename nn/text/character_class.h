@@ -4,7 +4,7 @@
 
 namespace linnet::detail {
 
-/// The classes of characters that GPT-2's rule tells apart: Unicode's general categories L and N, and its property
+/// The classes of characters that GPT-2's rule distinguishes: Unicode's general categories L and N, and its property
 /// White_Space.
 enum class CharacterClass : uint8_t { letter, number, blank, other };
 

@@ -4,7 +4,7 @@
     pip install tokenizers==0.23.3
     python3 nn/text/character_class.py && clang-format-19 -i nn/text/character_class.cpp
 
-Each code point's class is that which Hugging Face's tokenizers give it, so that the pieces of a text are the same.
+Each code point has the class that Hugging Face's tokenizers give it, so that they cut texts into the same pieces.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ pieces = ByteLevel(add_prefix_space=False, use_regex=True)
 
 
 def class_of(code):
-    """A character is in one piece with one of its own class before it."""
+    """The class of a code point: it forms one piece with a preceding character of the same class, and only then."""
     if code in SURROGATES:
         return "other"
     for example, name in {"a": "letter", "1": "number", "!": "other"}.items():

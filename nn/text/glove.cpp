@@ -27,15 +27,15 @@ namespace linnet::nn {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
-constexpr int64_t kMostNumbers = 1024;  // the covariance has the square of them
+constexpr int64_t kMostNumbers = 1024;  // a limit, since the covariance has the square of this
 constexpr double kRidge = 1e-6;
-constexpr double kLargest = 1e18;  // with larger ones the vectors drawn for other words could leave float32
+constexpr double kLargest = 1e18;  // with larger numbers the vectors drawn for other words could overflow float32
 
 void drop_blanks_at_end(std::string_view& text) {
   text.remove_suffix(text.size() - 1 - text.find_last_not_of(kBlanks));
 }
 
-/// The last field of the line, which is taken off it.
+/// Removes the last field of the line, and returns it.
 std::string_view take_last(std::string_view& line) {
   const size_t blank = line.find_last_of(kBlanks);
   const std::string_view field = line.substr(blank == std::string_view::npos ? 0 : blank + 1);
@@ -44,7 +44,7 @@ std::string_view take_last(std::string_view& line) {
   return field;
 }
 
-/// The number that the whole field is.
+/// The field as a number; none unless the whole field is one.
 template <class Number>
 std::optional<Number> number_in(std::string_view field) {
   Number value = 0;
@@ -93,7 +93,7 @@ class VectorFile {
     return is_read;
   }
 
-  /// Whether the line is the one that word2vec begins with: the numbers of words and of numbers.
+  /// Whether the line is word2vec's first line: the number of words and D.
   bool is_header() const {
     std::string_view rest = line_;
     const auto width = number_in<uint64_t>(take_last(rest));
@@ -123,8 +123,8 @@ class VectorFile {
   int64_t number_ = 0, width_ = 0;
 };
 
-/// Makes of a symmetric matrix A, float64, the factor L of A + r·I = L·Lᵀ, in its place. No eigenvalue of A is below
-/// 0. The ridge r is kRidge, or as much more as large numbers need, whose rounding could make a pivot negative.
+/// Replaces a symmetric float64 matrix A without negative eigenvalues by the factor L of A + r·I = L·Lᵀ, in place.
+/// The ridge r is kRidge, or more if A has large numbers, because their rounding could make a pivot negative.
 ///
 /// Source: Cholesky's algorithm, row by row (Golub & Van Loan 2013, section 4.2).
 void factorise(Tensor& a) {
@@ -149,7 +149,7 @@ Tensor drawn_like(const Tensor& known, int64_t count, Generator& rng) {
   const int64_t n = known.size(0), width = known.size(1);
   const double degrees = std::max<double>(static_cast<double>(n) - 1, 1);
   const Tensor all = known.to(DType::float64), mean = all.mean({0}), scaled = (all - mean) / std::sqrt(degrees);
-  if (n < width) {  // a random sum of the rows has their covariance, without a factor whose time grows with D³
+  if (n < width) {  // a random sum of the rows has their covariance too, and needs no factor, which takes time D³
     const Tensor normal = randn({count, n + width}, rng, DType::float64);
     const Tensor ridge = normal.narrow(1, n, width) * std::sqrt(kRidge);
     return (matmul(normal.narrow(1, 0, n), scaled) + ridge + mean).to(DType::float32);

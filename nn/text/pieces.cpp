@@ -22,7 +22,7 @@ Character first_character(std::string_view text) {
   return {length, class_of(code_point(text.substr(0, length)))};
 }
 
-/// The number of bytes of the characters of class `kind` that `text` begins with.
+/// The number of bytes of the run of characters of class `kind` at the beginning of `text`.
 size_t run_length(std::string_view text, CharacterClass kind) {
   size_t at = 0;
   while (at < text.size()) {
@@ -42,7 +42,7 @@ size_t contraction_length(std::string_view text) {
   return 0;
 }
 
-/// \s+(?!\S)|\s+: all blanks at the end of the text; elsewhere all but the last one, which may begin a word.
+/// \s+(?!\S)|\s+: at the end of the text all blanks; elsewhere all except the last one, which may begin a word.
 size_t blanks_length(std::string_view text) {
   size_t before_last = 0, end = 0;
   while (end < text.size()) {

@@ -5,7 +5,7 @@
 
 namespace linnet::detail {
 
-/// The number of bytes of the first piece of `text`, which must not be empty, by the rule of GPT-2's encoder.py:
+/// The number of bytes of the first piece of `text`, which must not be empty. The rule is that of GPT-2's encoder.py:
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`. A byte that is not UTF-8 is a
 /// character that is neither letter, number nor blank.
 size_t piece_length(std::string_view text);

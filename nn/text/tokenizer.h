@@ -9,7 +9,7 @@
 namespace linnet::nn {
 
 /// Turns text into the ids that a language model takes, and back. `Vocabulary` (data/text.h) does so by characters,
-/// `BytePairTokenizer` by byte pairs.
+/// `BytePairTokenizer` by byte pairs, `WordVocabulary` by English words.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -20,7 +20,7 @@ class Tokenizer {
   ///
   /// Throws: ValueError for a text that has no ids.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
-  /// The text of the ids. That of all ids is the texts of single ids, joined.
+  /// The text of the ids: the texts of the single ids, joined.
   ///
   /// Throws: IndexError for an id outside the vocabulary.
   virtual std::string decode(std::span<const int64_t> ids) const = 0;

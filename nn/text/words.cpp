@@ -19,7 +19,7 @@ bool is_of_word(char c) { return is_digit(c) || is_letter(c); }
 bool is_visible(char c) { return c > ' ' && c != 0x7F; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-/// The place in a text that the words are cut from.
+/// Cuts a text into words.
 class WordCutter {
  public:
   explicit WordCutter(std::string_view text) : text_(text) {}
@@ -39,14 +39,15 @@ class WordCutter {
  private:
   char at(size_t place) const { return place < text_.size() ? text_[place] : ' '; }
 
-  /// Whether the mark at `place` belongs to the word around it: a hyphen of letters, or a point or comma of digits.
+  /// Whether the mark at `place` belongs to the word around it: a hyphen between letters, or a point or comma between
+  /// digits.
   bool joins(size_t place) const {
     const char mark = at(place), before = at(place - 1), after = at(place + 1);
     if (mark == '-') return is_letter(before) && is_letter(after);
     return (mark == '.' || mark == ',') && is_digit(before) && is_digit(after);
   }
 
-  /// The end of the ending that begins at `place`, such as `'s`; `place` itself where there is none.
+  /// The position after the ending that begins at `place`, such as `'s`; `place` itself if there is none.
   size_t end_of_ending(size_t place) const {
     constexpr std::array<std::string_view, 7> kEndings{"n't", "'s", "'re", "'ve", "'ll", "'d", "'m"};
     for (const std::string_view ending : kEndings) {

@@ -12,18 +12,18 @@
 
 namespace linnet::nn {
 
-/// The words and marks of an English text, lower-cased:
+/// The words and punctuation marks of an English text, lower-cased:
 ///
 ///     nn::word_tokenize("It's 3,000.50 a well-known price; don't pay!");
 ///     // it 's 3,000.50 a well-known price ; do n't pay !
 ///
-/// A word is a run of letters, digits and bytes above 127, so that other letters stay whole in UTF-8. It keeps `-`
+/// A word is a run of letters, digits and bytes above 127, so that letters outside of ASCII are not cut. It keeps `-`
 /// between letters, and `.` and `,` between digits. The endings `n't`, `'s`, `'re`, `'ve`, `'ll`, `'d` and `'m` are
-/// words of their own. Every other visible character of ASCII is a word, and what is not visible separates words.
-/// Only ASCII is lower-cased. A text need not be UTF-8; no byte above 127 is changed or lost.
+/// separate words. Every other visible ASCII character is a word; invisible ones separate words. Only ASCII is
+/// lower-cased. A text need not be UTF-8; no byte above 127 is changed or lost.
 ///
 /// Cost: one pass over the text.
-/// Source: close to `word_tokenize` of NLTK, which has more rules, for quotes and abbreviations among others.
+/// Source: close to NLTK's `word_tokenize`, which has more rules, such as those for quotes and abbreviations.
 std::vector<std::string> word_tokenize(std::string_view text);
 
 /// Options of WordVocabulary::build. Names and defaults are those of torchtext's `build_vocab_from_iterator`.
@@ -32,19 +32,19 @@ struct WordVocabularyOptions {
   int64_t max_tokens = 0;  ///< the most ids, padding and unknown words among them; 0 for no limit
 };
 
-/// Ids for the words of `word_tokenize`: 0 for padding, 1 for words that the vocabulary does not have, then the most
-/// frequent words. Equally frequent ones are in the order of their bytes.
+/// Ids for the words of `word_tokenize`: 0 for padding, 1 for unknown words, which the vocabulary does not have, then
+/// the words from the most frequent one on. Equally frequent words are in the order of their bytes.
 ///
 ///     const std::vector<std::string> texts{"To be, or not to be", "that is the question"};
 ///     const auto vocabulary = nn::WordVocabulary::build(texts, {.min_freq = 2, .max_tokens = 50000});
 ///     const std::vector<int64_t> ids = vocabulary.encode("To be, or not to be");
 class WordVocabulary : public Tokenizer {
  public:
-  static constexpr int64_t kPadding = 0, kUnknown = 1;  ///< the ids of padding and of other words
+  static constexpr int64_t kPadding = 0, kUnknown = 1;  ///< the ids of padding and of unknown words
 
   /// The vocabulary of some texts.
   ///
-  /// Cost: one pass over the texts, and a sort of their different words.
+  /// Cost: one pass over the texts, and a sort of their distinct words.
   /// Throws: ValueError for a min_freq below 1, and for a max_tokens below 3 that is not 0.
   static WordVocabulary build(std::span<const std::string> texts, const WordVocabularyOptions& options = {},
                               Where where = {});
@@ -54,9 +54,9 @@ class WordVocabulary : public Tokenizer {
   /// The words of the ids, each with a blank after it. Padding is `<pad>`, and an unknown word `<unk>`.
   std::string decode(std::span<const int64_t> ids) const override;
 
-  /// The id of a word, kUnknown where the vocabulary does not have it.
+  /// The id of a word; kUnknown if the vocabulary does not have it.
   int64_t id(std::string_view word) const;
-  /// The words by their ids; the first two stand for padding and unknown words.
+  /// The words by their ids; the first two are the names of padding and unknown words.
   const std::vector<std::string>& words() const { return words_; }
 
  private:

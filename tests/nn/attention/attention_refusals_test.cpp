@@ -34,7 +34,8 @@ TEST_CASE("attention: what cannot be is refused") {
           "fastmax1 has none of the options of fastformer");
   refused({.mechanism = "softmax", .width = 8, .options = nn::FastformerConfig{.projections = 4}},
           "softmax has none of the options of fastformer");
-  refused({.mechanism = "softmax", .width = 8, .short_conv = -1}, "a short convolution of -1 taps; 0 is none");
+  refused({.mechanism = "softmax", .width = 8, .short_conv = -1},
+          "short_conv is -1; it must be at least 1, or 0 for none");
   refused({.mechanism = "fastformer", .width = 8, .rotary = true}, "fastformer has no rotary positions");
   refused({.mechanism = "linear", .width = 8, .rotary = true}, "linear has no rotary positions");
   refused(
@@ -50,7 +51,7 @@ TEST_CASE("attention: what cannot be is refused") {
   refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.features = 0}},
           "0 features; it takes at least 1");
   refused({.mechanism = "performer", .width = 8, .options = nn::PerformerConfig{.redraw = -1}},
-          "new features every -1 steps; 0 is never");
+          "performer_redraw is -1; it must be at least 1, or 0 for never");
   refused({.mechanism = "performer", .width = 8, .options = nn::LinearAttentionConfig{}},
           "performer has none of the options of linear");
   refused({.mechanism = "linear", .width = 8, .options = nn::FastmaxConfig{.form = FastmaxForm::quadratic}},
@@ -104,7 +105,7 @@ TEST_CASE("attention: what cannot be is refused") {
            .width = 8,
            .options = nn::FastmaxConfig{.dropout_normaliser = FastmaxNormaliser::shared}},
           "fastformer has none of the options of fastmax1");
-  refused({.mechanism = "softmax", .width = 8, .options = 3}, "of a type that no mechanism takes, not of softmax's");
+  refused({.mechanism = "softmax", .width = 8, .options = 3}, "of a type that no mechanism takes; leave them out");
   for (const std::string& mechanism : nn::attention_mechanisms()) {
     for (const double rate : {1.0, 1.5, -3.0, std::nan("")}) {
       refused({.mechanism = mechanism, .width = 8, .dropout = rate}, "; it must be in [0, 1)");

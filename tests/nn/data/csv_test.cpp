@@ -126,7 +126,7 @@ TEST_CASE("read_csv: a row that is too short or too long, with its line") {
   CHECK(error_of("a,b\n1,2\n3\n") ==
         "x.csv, line 3: 1 cells, but the first row has 2; add the missing ones, or leave the line out");
   CHECK(error_of("a,b\n\"1\n\n\",2\n\n3,4,5\n") ==
-        "x.csv, line 6: 3 cells, but the first row has 2; a cell with ',' in it stands in double quotes");
+        "x.csv, line 6: 3 cells, but the first row has 2; put a cell with ',' in it into double quotes");
   CHECK(error_of("a,b\r\n1,2\r\n3\r\n").starts_with("x.csv, line 3: 1 cells"));
   CHECK(error_of("a,b\r\"1\r\",2\r3\r").starts_with("x.csv, line 4: 1 cells"));
   CHECK(error_of("a\n1\n\"2\n") == "x.csv, line 3: a cell begins with a quote and has none at its end");

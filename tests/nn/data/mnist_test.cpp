@@ -97,7 +97,7 @@ TEST_CASE("LabelledImages: what does not fit together is refused") {
                        doctest::Contains("1568 pixels are not 784 for each of 3"), ValueError);
   CHECK_THROWS_WITH_AS(nn::LabelledImages(Bytes(2 * 784), Bytes(2), 28, 27),
                        doctest::Contains("1568 pixels are not 756 for each of 2"), ValueError);
-  CHECK_THROWS_WITH_AS(nn::LabelledImages({}, {}, 0, 28), doctest::Contains("images of 0×28 pixels have none"),
+  CHECK_THROWS_WITH_AS(nn::LabelledImages({}, {}, 0, 28), doctest::Contains("images of 0×28 pixels are empty"),
                        ValueError);
   nn::LabelledImages digits = two_digits();
   CHECK_THROWS_WITH_AS(digits.set_shift(-1), doctest::Contains("set_shift: -1 pixels; it must be at least 0"),

@@ -84,7 +84,8 @@ TEST_CASE("random_split: its order is not that of a loader with the same seed") 
 TEST_CASE("random_split: lengths that do not fit") {
   const nn::TensorDataset data({arange(10)});
   CHECK_THROWS_WITH_AS(nn::random_split(data, {8, 3}, 1),
-                       doctest::Contains("the lengths sum to 11; they are at least 0, and sum to 10"), ValueError);
+                       doctest::Contains("the lengths sum to 11; they must be at least 0, and sum to 10"),
+                       ValueError);
   CHECK_THROWS_AS(nn::random_split(data, {0.8, 0.3}, 1), ValueError);
   CHECK_THROWS_AS(nn::random_split(data, {11, -1}, 1), ValueError);
   CHECK_THROWS_AS(nn::random_split(data, {1.5, -0.5}, 1), ValueError);

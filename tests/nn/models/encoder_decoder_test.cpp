@@ -307,7 +307,7 @@ TEST_CASE("EncoderDecoder: bad input") {
   CHECK_THROWS_WITH_AS(model.step(state, ids), doctest::Contains("a step takes ids [targets]"), ShapeError);
   CHECK_THROWS_WITH_AS(model.step(state, zeros({4}, DType::int64)), doctest::Contains("batch"), ShapeError);
   CHECK_THROWS_WITH_AS(state.select(zeros({3}, DType::int64)),
-                       doctest::Contains("3 sequences cannot be shared out among 2 memories"), ShapeError);
+                       doctest::Contains("3 sequences cannot be divided among 2 memories"), ShapeError);
   nn::EncoderDecoderState late = model.start(ids);
   for (int64_t t = 0; t < 12; ++t) model.step(late, ids.select(1, 0));
   CHECK_THROWS_WITH_AS(model.step(late, ids.select(1, 0)), doctest::Contains("the targets have target_tokens, 12"),

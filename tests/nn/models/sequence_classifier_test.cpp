@@ -310,8 +310,8 @@ TEST_CASE("SequenceClassifier: bad input") {
   CHECK_THROWS_WITH_AS(model(full({2, 5}, 11, DType::int64), zeros({2, 5}, DType::boolean)),
                        doctest::Contains("tok (Embedding 11×8)"), IndexError);
   CHECK_THROWS_WITH_AS(model(ids, mask, ids, mask),
-                       doctest::Contains("SequenceClassifier: the model is one of single sequences"), ValueError);
-  CHECK_THROWS_WITH_AS(pairs(ids, mask), doctest::Contains("SequenceClassifier: the model is one of pairs"),
+                       doctest::Contains("SequenceClassifier: the model takes single sequences"), ValueError);
+  CHECK_THROWS_WITH_AS(pairs(ids, mask), doctest::Contains("SequenceClassifier: the model takes pairs of sequences"),
                        ValueError);
   CHECK_THROWS_WITH_AS(pairs(ids, mask, zeros({3, 5}, DType::int64), {}),
                        doctest::Contains("the first sequences are [2, 5], the second [3, 5]"), ShapeError);
