@@ -62,8 +62,8 @@ int changed_bits(int bit, int rounds) {
 // ## Dropout
 //
 // A word is equally likely to be any number below $2^{32}$, so element $i$ is kept if word $i$ is below
-// $(1 - r)\,2^{32}$. Each op that draws random numbers takes the next *stream* from the `Generator`, a counter. The
-// tape's node stores the key (seed and stream), 16 bytes, instead of a mask.
+// $(1 - r)\,2^{32}$. Each op that draws takes one *stream* from the `Generator`, a number that counts up. The tape's
+// node stores the key (seed and stream), 16 bytes, instead of a mask.
 
 Tensor dropout_by_hand(const Tensor& x, double rate, RandomKey key) {
   Tensor y = x.clone();
