@@ -24,8 +24,8 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whether the output goes to a launcher of MPI that has no terminal itself. Open MPI gives each rank a terminal,
-/// whatever its own output is.
+/// Whether the output goes to a launcher of MPI that has no terminal itself. Open MPI gives each rank a terminal even
+/// if its own output is none.
 bool is_passed_on(int fd) {
   if (!started_by_mpi_launcher()) return false;
   const std::string launchers = fmt::format("/proc/{}/fd/{}", ::getppid(), fd);
@@ -45,7 +45,7 @@ int terminal_columns(std::FILE* out) {
 }
 
 void print(std::FILE* out, std::string_view text) {
-  // Errors are ignored: a closed pipe is no reason to stop the work.
+  // Errors are ignored, because a closed pipe is no reason to stop the work.
   std::fwrite(text.data(), 1, text.size(), out);
   std::fflush(out);
 }

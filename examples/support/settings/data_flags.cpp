@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kBesideSources = LINNET_SOURCE_DIR "/data";
 
-/// The flags for the data of the Long Range Arena. Each task has those that say something about its data.
+/// The flags for the data of the Long Range Arena. Each task has those that apply to its data.
 void add_sequence_flags(CLI::App& app, Settings& s) {
   const auto is = [&](std::initializer_list<const char*> tasks) {
     return std::ranges::any_of(tasks, [&](const char* task) { return s.task == task; });

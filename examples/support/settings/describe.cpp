@@ -6,7 +6,7 @@
 
 #include "support/settings/settings.h"
 
-/// How runs are called in tables and pictures.
+/// The names of runs in tables and pictures.
 
 namespace linnet::examples {
 

@@ -35,8 +35,8 @@ double seconds_since(const timespec& begin) {
   return static_cast<double>(now.tv_sec - begin.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - begin.tv_nsec);
 }
 
-/// Says on stderr that the program stops after the current step, which may take a while. A second signal ends it,
-/// unless it comes with the first one: `timeout` and launchers of MPI send two.
+/// Says on stderr that the program stops after the current step, which may take a while. A second signal ends it
+/// at once, unless it comes together with the first: `timeout` and launchers of MPI send two.
 void on_interrupt(int signal) {
   constexpr double kSecondsOfOne = 0.25;
   const int before = errno;
@@ -54,7 +54,8 @@ void on_interrupt(int signal) {
 
 /// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
 ///
-/// Where all ranks fail alike, rank 0 speaks for all. One that fails alone says so and ends the others, which wait.
+/// If all ranks fail in the same way, only rank 0 prints. A rank that fails alone says so and ends the waiting
+/// others.
 int complain(const CLI::App& app, const std::string& message, int code) {
   constexpr double kSecondsToFailAlike = 5;
   const bool alone = ranks().world_size() > 1 && !ranks().barrier_within(kSecondsToFailAlike);
@@ -62,7 +63,7 @@ int complain(const CLI::App& app, const std::string& message, int code) {
   const std::string who = alone ? fmt::format("rank {}: ", ranks().rank()) : "";
   std::fputs(fmt::format("{}: {}{}\n", app.get_name(), who, message).c_str(), stderr);
   if (alone) {
-    std::fflush(stderr);  // which is buffered since join_ranks opened it anew
+    std::fflush(stderr);  // it is buffered, because join_ranks reopened it
     ranks().abort(code);
   }
   return code;
@@ -181,7 +182,7 @@ CLI::Validator number(double least, double most) {
 
 void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
-  // A function, called only for --version, since it opens the GPU.
+  // A function, so that it is called only for --version: build_info opens the GPU.
   app.set_version_flag("--version", [] { return build_info(); });
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
