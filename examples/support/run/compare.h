@@ -17,7 +17,7 @@ namespace linnet::examples {
 struct ComparedRuns {
   std::string name;
   std::vector<TrainingResult> results;
-  std::vector<Measures> more;  ///< CompareProgram::more_measures of each
+  std::vector<Measures> more;  ///< CompareProgram::more_measures of each run
 
   /// The values of one number in all results.
   Spread spread(const std::function<double(const TrainingResult&)>& value) const;

@@ -17,7 +17,7 @@ constexpr size_t kLongest = size_t{1} << 24;
 
 gzFile gz(void* file) { return static_cast<gzFile>(file); }
 
-/// Opens the file after a look at whether it is one. (zlib would open a folder.)
+/// Opens the file, after checking that it is a file. (zlib would open a folder.)
 gzFile opened(const std::filesystem::path& path) {
   linnet::detail::read_file(path, 1);
   errno = 0;

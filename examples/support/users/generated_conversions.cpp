@@ -8,7 +8,7 @@
 #include "support/format.h"
 #include "support/users/conversions.h"
 
-/// Users whose conversions depend on what they did last, by a known probability.
+/// Users whose conversions depend on their latest behaviours, with a known probability.
 
 namespace linnet::examples {
 namespace {
