@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
                                data_places()))
         ->check(path());
     app.add_option("--out", machine.out,
-                   "folder for maps.png, or with --figure for figure4.png and the trained models")
+                   "folder for maps.png, or figure4.png with --figure and the models that it trains")
         ->check(path());
     app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out; give the same flags");
     app.parse(argc, argv);

@@ -14,7 +14,7 @@ import re
 import sys
 
 ENTRY = re.compile(r"""^  \['[^']+',(?P<rest>\[(?P<quote>['"])(?P<name>.*?)(?P=quote),.*\])\],?$""")
-WORD = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?=[A-Za-z0-9]{3})")  # where a word of three letters or more begins
+WORD = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?=[A-Za-z0-9]{3})")  # starts of words of 3+ letters
 
 
 def key_of(text):

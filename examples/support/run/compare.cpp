@@ -178,7 +178,7 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     add_training_flags(app, settings);
     app.add_option("--seeds", seeds, "runs of each mechanism, from --seed on")->check(whole_number(1, 1000));
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each run")->check(path());
-    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
+    app.add_flag("--resume", settings.resume, "go on with what is in --out; give the same flags");
     if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     settle_training_flags(app, settings);
