@@ -21,7 +21,7 @@ using namespace linnet;
 constexpr int64_t kWidth = 8;                       // numbers in a vector
 constexpr float kLr = 0.02F, kWeightDecay = 0.02F;  // γ and λ
 
-/// A table of parameters. A batch uses few of its rows, and backward computes gradients of these alone. So a step
+/// A table of parameters. A batch uses few of its rows, and backward computes gradients only for these. So a step
 /// takes as long in a table of a million rows as in one of a thousand.
 struct SparseRows {
   Tensor weight;  // [count, 1 + width]: in each row a bias, then a vector

@@ -38,7 +38,7 @@ struct ImageGenerator : nn::Module {
   }
 };
 
-/// Images [B, 1, 28, 28] → logits [B, 1], above 0 for those that seem real
+/// Images [B, 1, 28, 28] → logits [B, 1], above 0 for images that seem real
 struct Discriminator : nn::Module {
   explicit Discriminator(Generator& rng) : Module(rng) {}
   nn::Conv2d conv1{*this, "conv1", 1, 16, 4, {.stride = 2, .padding = 1}};

@@ -1,4 +1,4 @@
-# Makes the page of a chapter, in Markdown, from its source and from what it printed:
+# Makes the page of a chapter, in Markdown, from its source and its output:
 #
 #   awk -v output=OUTPUT.txt -f page.awk NN_name.cpp > NN_name.md
 #

@@ -79,7 +79,7 @@ struct GrowingSnake {
   Direction direction;
 };
 
-/// A snake of one paddle from `tail`, or nothing where it would leave the image.
+/// A snake of one paddle from `tail`, or nothing if it would leave the image.
 std::optional<GrowingSnake> begin_snake(Pixel tail, Direction direction) {
   const Pixel head = translate(tail, direction, kPaddleLength);
   const Pixel pivot = translate(head, direction.reversed(), kPaddleLength + kMargin);
@@ -170,7 +170,7 @@ std::optional<GrowingSnake> draw_second_paddle(Pixel tail, Draws& draws) {
   return std::nullopt;
 }
 
-/// A pixel where a snake may go on, seen from the pivot.
+/// A pixel where a snake may continue, relative to the pivot.
 struct Candidate {
   Pixel way;
   Direction direction;

@@ -125,7 +125,7 @@ std::vector<LegendEntry> make_legend(const Canvas& canvas, const LineChart& char
   return legend;
 }
 
-// The two axes and the part of the page where they stand.
+// The two axes and the part of the page where they are.
 struct Scene {
   Axis x_axis, y_axis;
   Box plot{};

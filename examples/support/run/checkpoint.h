@@ -13,7 +13,7 @@
 namespace linnet::examples {
 
 /// The checkpoint.safetensors in a run's folder: weights, optimizer, generator and position. (Batches and learning
-/// rates depend on the step alone.)
+/// rates depend only on the step.)
 class Checkpoint {
  public:
   struct Position {

@@ -50,7 +50,7 @@ void print(std::FILE* out, std::string_view text) {
   std::fflush(out);
 }
 
-// "18.2 steps/s", or "3.4 s/step" where a step takes longer than a second.
+// "18.2 steps/s", or "3.4 s/step" if a step takes longer than a second.
 std::string format_rate(double steps_per_second) {
   if (steps_per_second < 1) return fmt::format("{:.1f} s/step", 1 / steps_per_second);
   return fmt::format("{:.{}f} steps/s", steps_per_second, steps_per_second < 100 ? 1 : 0);

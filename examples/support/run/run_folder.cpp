@@ -147,7 +147,7 @@ std::vector<std::string> results_of(const Settings& s) {
 }
 
 /// Whether the file may come from a run that was killed before it wrote config.json. Such a run leaves a checkpoint
-/// of step 0, empty metrics, and losses with the header alone.
+/// of step 0, empty metrics, and losses with only the header.
 bool is_left_from_before(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;

@@ -107,7 +107,7 @@ void validate_words(const Settings& s) {
           fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
 }
 
-/// Two levels read a fixed number of sentences and words, and have additive pooling alone.
+/// TextLevels::sentence reads a fixed number of sentences and words, and has only additive pooling.
 void validate_levels(const Settings& s) {
   if (levels_of(s) == TextLevels::word) return;
   require(s.context == preset(s.task, s.preset).context,

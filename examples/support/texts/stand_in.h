@@ -4,7 +4,7 @@
 
 #include "support/texts/parts.h"
 
-/// Generated texts, which stand in for public sets that are absent. 4,000 train, 500 are dev and 500 test.
+/// Generated texts, which stand in for public sets that are absent. 4,000 are train, 500 are dev and 500 are test.
 
 namespace linnet::examples {
 
