@@ -38,8 +38,8 @@ std::pair<double, double> gradient_by_hand(double w, double b, double x, double 
 // ## By a difference
 //
 // A derivative is the slope of a curve. We can estimate it by a small step to each side, $\frac{L(w+h)-L(w-h)}{2h}$.
-// This is slow, since every parameter needs two more losses, and only about ten digits are right. But it needs no
-// derivation, so it is the usual way to check a gradient that was derived by hand.
+// This is slow, since every parameter needs two more evaluations of the loss, and only about ten digits are right.
+// But it needs no derivation, so it is the usual way to check a gradient that was derived by hand.
 
 double gradient_by_difference(double w, double b, double x, double t) {
   const double h = 1e-5;
@@ -117,4 +117,4 @@ int main() {
 //
 // 1. Take 100 steps $w \leftarrow w - 0.1\,\partial L/\partial w$, and the same for $b$. How small does the loss get?
 // 2. Add `exp` and a division to the engine, and build a sigmoid $1/(1 + e^{-a})$ from them.
-// 3. Compute $a \cdot a \cdot a$ with the engine at $a = 3$. Why is the gradient 27, if no line says $3a^2$?
+// 3. Compute $a \cdot a \cdot a$ with the engine at $a = 3$. Why is the gradient 27, though no line says $3a^2$?

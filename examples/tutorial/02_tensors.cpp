@@ -57,7 +57,7 @@ void show_broadcasting() {
 // ## The gradient of a broadcast
 //
 // Let $y_{ij} = x_{ij} + b_j$, and let $G_{ij} = \partial L/\partial y_{ij}$ be known. Each $b_j$ is used once in
-// every row. Chapter 1 showed that a value that is used several times gets the sum of all its terms:
+// every row, and chapter 1 showed that the gradients from all uses of a value are added:
 //
 // $$\frac{\partial L}{\partial b_j} = \sum_i G_{ij}\frac{\partial y_{ij}}{\partial b_j} = \sum_i G_{ij}$$
 //

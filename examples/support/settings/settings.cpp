@@ -104,7 +104,7 @@ void validate_words(const Settings& s) {
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
   require(share.size() == 1 || !shares(s, "none"),
-          fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
+          fmt::format("--share {}: none cannot be combined with others", fmt::join(share, ",")));
 }
 
 /// TextLevels::sentence reads a fixed number of sentences and words, and has only additive pooling.
