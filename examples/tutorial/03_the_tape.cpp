@@ -58,10 +58,10 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 
 // ## Nodes of tensors
 //
-// In linnet a node stands for a whole op on tensors. It stores no derivatives: for a product of two [n, n] matrices
-// there are $2n^3$ of them. It stores a function instead, which computes the gradients of its inputs, $G W^\top$ and
-// $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function reads,
-// here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
+// In linnet a node stands for a whole op on tensors. It does not store derivatives: a product of two [n, n]
+// matrices has $2n^3$ of them. It stores a function instead, which computes the gradients of its inputs, $G W^\top$
+// and $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function
+// reads, here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
 // linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
 // the gradients that reach a node. A *leaf*, a tensor that requires gradients and is no op's result, keeps the sum.

@@ -1,4 +1,4 @@
-// # 5. Optimizers on a surface that one can see
+// # 5. Optimizers on a surface that you can see
 //
 // An *optimizer* decides from the gradient how far each parameter moves. Here the loss has only two parameters, so
 // that we can watch four optimizers at work:
@@ -68,7 +68,7 @@ Tensor adam_by_hand(double lr) {
 // ## How large may a step be?
 //
 // Near the minimum the loss is a parabola in each direction, $\frac{1}{2} c\,d^2$ at the distance $d$. A step of SGD
-// changes $d$ to $(1 - \eta c)\,d$. So it needs $\eta < 2/c$ for the *largest* curvature $c$, and the *smallest*
+// changes $d$ to $(1 - \eta c)\,d$. SGD therefore needs $\eta < 2/c$ for the *largest* curvature $c$. The *smallest*
 // curvature then decides how long it takes. Both are eigenvalues of the Hessian, the matrix of second derivatives.
 
 void print_curvatures() {

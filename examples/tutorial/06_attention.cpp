@@ -113,7 +113,6 @@ int main() {
 // ## Exercises
 //
 // 1. Show that attention without a mask does not know the order of the tokens: permute them, and look at the output.
-// 2. How many operations does attention take for N tokens? How many numbers are the weights of 8 heads for N =
-//    65,536?
+// 2. How many operations does attention take for N tokens? How many weights do 8 heads have at N = 65,536?
 // 3. Derive $\partial L/\partial V$, $\partial L/\partial S$ and $\partial L/\partial Q$ from
 //    $\partial L/\partial O$.

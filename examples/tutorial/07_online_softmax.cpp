@@ -1,4 +1,4 @@
-// # 7. The same without the N×N array
+// # 7. Attention without the N×N array
 //
 // For 8 heads at 65,536 tokens, the N×N weights of attention take 128 GiB in float32. The output is only N×D. This
 // chapter computes it from tiles of the weights, of which one exists at a time (*FlashAttention*, Dao et al. 2022).
@@ -115,6 +115,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. Make it causal. Which tiles need a mask, which can be left out, and how much work is that?
+// 1. Make it causal. Which tiles need a mask, which can be skipped, and how much work remains?
 // 2. What does the output become if $m$ is left at 0, for scores around 1,000? And for scores around 1?
 // 3. Process two halves of the keys separately and merge their results $(m, z, a)$. Does the order matter?

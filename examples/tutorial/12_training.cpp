@@ -19,9 +19,10 @@ using Text = std::span<const int64_t>;  // each character is a number in the voc
 
 // ## What is a good loss?
 //
-// Three baselines show what a loss per character means. A guess has $\log V$ for $V$ characters. The others count how
-// often each character occurs, and how often each follows each other one. A network that beats the second baseline
-// uses the text before a character. A network that beats the third uses more than one character of it.
+// Three baselines show what a loss per character means. A guess has a loss of $\log V$ for $V$ characters. The other
+// two count how often each character occurs, and how often each pair of characters does. A network that beats the
+// second baseline uses the text before a character. A network that beats the third uses more than one character of
+// it.
 
 double print_baselines(Text train, Text held_out, int64_t vocabulary) {
   std::vector<double> counts(size_t(vocabulary * vocabulary), 1);  // so that no probability is 0
@@ -37,8 +38,9 @@ double print_baselines(Text train, Text held_out, int64_t vocabulary) {
 
 // ## Training
 //
-// Two Transformer layers read 64 characters and predict the next one at each position. The learning rate rises at
-// first, while Adam's averages rest on few gradients, and then falls. A third model is given only 2,000 characters.
+// Each model has two Transformer layers, which read 64 characters and predict the next one at each position. The
+// first model has softmax attention, and the second has fastmax2. The third is like the first, but sees only 2,000
+// characters. The learning rate rises at first, while Adam's averages rest on few gradients, and then falls.
 
 constexpr int64_t kBatch = 12, kContext = 64, kSteps = 400;
 
@@ -114,6 +116,6 @@ int main(int argc, char** argv) try {
 //
 // ## Exercises
 //
-// 1. Write 200 characters with a trained model. Which temperature makes them worse, which dull?
+// 1. Write 200 characters with a trained model. Which temperature makes the text wrong, and which makes it dull?
 // 2. Train Fastformer too. What does `short_conv = 4` change, and why?
 // 3. How large should the loss be at the first step, and what does it mean if it is much larger?

@@ -75,7 +75,7 @@ void run_block(int block_x, int block_y, int n, const float* a, const float* b, 
   each_thread([&](Thread t) { c[row(t) * n + col(t)] = sum[t.y][t.x]; });
 }
 
-// ## What the memory sees
+// ## How a warp reads memory
 //
 // A *warp*, 32 threads with consecutive numbers, executes each step together. If the addresses lie in one segment of
 // 128 bytes, one access serves them all: it is *coalesced*. With `x` and `y` exchanged, a warp reads down columns.

@@ -1,4 +1,4 @@
-// # 15. An op and an attention of one's own
+// # 15. Your own op and your own attention
 //
 // This chapter adds an op and an attention mechanism to linnet from outside, as a program of yours would. It checks
 // them with the methods of earlier chapters.
