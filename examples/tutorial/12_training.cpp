@@ -21,8 +21,7 @@ using Text = std::span<const int64_t>;  // each character is a number in the voc
 //
 // Three baselines show what a loss per character means. A guess has a loss of $\log V$ for $V$ characters. The other
 // two count how often each character occurs, and how often each pair of characters does. A network that beats the
-// second baseline uses the text before a character. A network that beats the third uses more than one character of
-// it.
+// second baseline uses the text before a character. One that beats the third uses more than one character of it.
 
 double print_baselines(Text train, Text held_out, int64_t vocabulary) {
   std::vector<double> counts(size_t(vocabulary * vocabulary), 1);  // so that no probability is 0
