@@ -1,9 +1,9 @@
 // # 1. A derivative by hand
 //
 // Training a model means changing its numbers, the *parameters*, until another number, the *loss*, is small. The loss
-// measures how wrong the model is. The derivative of the loss with respect to a parameter says which way to change
-// it. This chapter computes such derivatives in three ways: by hand, by a finite difference, and by an *automatic
-// differentiation engine*, a program of 40 lines that applies the chain rule for us. linnet contains one too.
+// measures how wrong the model is. Its derivative with respect to a parameter says which way to change the parameter.
+// This chapter computes such derivatives in three ways: by hand, by a finite difference, and by a program of 40 lines
+// that applies the chain rule for us, an *automatic differentiation engine*. linnet contains one too.
 
 #include <fmt/core.h>
 
