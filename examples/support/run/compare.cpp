@@ -139,8 +139,7 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
 
 /// The mechanisms if --attention is absent or `all`.
 std::vector<std::string> default_mechanisms(const Settings& settings, bool all, const CompareProgram& program) {
-  if (row_name(settings) != settings.attention)
-    return {settings.attention};  // the encoder has no choice of mechanism
+  if (row_name(settings) != settings.attention) return {settings.attention};  // the encoder allows no choice
   if (!all && !program.mechanisms.empty()) return program.mechanisms;
   return kind_of(settings.task) == TaskKind::text ? linnet::nn::causal_mechanisms()
                                                   : linnet::nn::attention_mechanisms();
