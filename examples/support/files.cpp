@@ -37,8 +37,7 @@ void make_folders(const std::filesystem::path& folder, std::error_code& error) {
   std::vector<std::filesystem::path> unflushed;
   for (auto at = folder; at.has_relative_path(); at = at.parent_path()) {
     unflushed.push_back(at);
-    if (std::filesystem::exists(at, none))
-      break;  // this too: the process that made it may have been killed before it flushed
+    if (std::filesystem::exists(at, none)) break;  // this too: its maker may have been killed at once
   }
   std::filesystem::create_directories(folder, error);
   for (const std::filesystem::path& made : unflushed) {

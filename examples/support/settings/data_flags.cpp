@@ -63,7 +63,7 @@ void add_labelled_text_flags(CLI::App& app, Settings& s) {
       "but the label)");
   app.add_option("--label-field", s.texts.label_field, "field of the label (default: label; in tables 1)");
   app.add_option("--context", s.context, "words of a text that the model sees")->check(whole_number(1));
-  app.add_option("--vocabulary", s.texts.vocabulary, "the most words with ids")->check(whole_number(1));
+  app.add_option("--vocabulary", s.texts.vocabulary, "the most words in the vocabulary")->check(whole_number(1));
   app.add_option("--min-count", s.texts.min_count, "how often a word must occur to be in the vocabulary")
       ->check(whole_number(1));
   app.add_option("--glove", s.texts.glove, "file of word vectors, with which embeddings start")->check(path());

@@ -27,10 +27,10 @@ struct ConversionSet {
   std::vector<Conversion> train, dev, test;
 };
 
-/// Reads lines of JSON, {"behaviours": ["text", …], "ad": "text", "label": 0}, from settings.data. It is a folder
-/// with train.jsonl, dev.jsonl and test.jsonl, or one file. data_seed divides the lines of one file: 8 of 10 are the
-/// training part, 1 of 10 is dev and 1 of 10 test. A text may also be a list of whole numbers, which are then its
-/// words. The vocabulary is that of the training part. Texts are cut to their first settings.of_users.title_words
+/// Reads lines of JSON, {"behaviours": ["text", …], "ad": "text", "label": 0}, from settings.data, which is a
+/// folder with train.jsonl, dev.jsonl and test.jsonl, or one file. data_seed divides the lines of one file: 8 of 10
+/// are the training part, 1 of 10 is dev and 1 of 10 test. A text may also be a list of whole numbers, which are then
+/// its words. The vocabulary is that of the training part. Texts are cut to their first settings.of_users.title_words
 /// words, users to their last settings.of_users.history behaviours.
 ///
 /// Throws: IoError for absent files, for a part without users, and as RecordReader for malformed lines.
