@@ -1,5 +1,5 @@
-/// The papers' ablations on the data at hand. Wu et al. 2021: how a global vector meets a token (figure 3), and which
-/// parameters are shared (figure 4). Gerami et al. 2024: what dropout drops, and how much (figure 2).
+/// The papers' ablations on the data at hand. Wu et al. 2021: how a global vector is combined with a token (figure
+/// 3), and which parameters are shared (figure 4). Gerami et al. 2024: what dropout drops, and how much (figure 2).
 
 #include <algorithm>
 #include <functional>
@@ -72,7 +72,7 @@ Ablation dropout(const std::vector<double>& rates) {
   return ablation;
 }
 
-/// The results of a variant's runs, one number for each seed: `measure` says which number.
+/// The results of a variant's runs, one number for each seed. `measure` says what the number is.
 struct Outcome {
   std::string variant;
   int64_t parameters = 0;
@@ -196,8 +196,8 @@ std::vector<Ablation> ablations_of(const std::vector<std::string>& names, const 
   return ablations;
 }
 
-/// Throws UsageError unless each ablation is named once, and the rates are valid and rise, as the lines drawn through
-/// them do.
+/// Throws UsageError unless each ablation is named once, and the rates are valid and in rising order. The order
+/// matters because lines are drawn through them.
 void check_choice(const CLI::App& app, const std::vector<std::string>& names, const std::vector<double>& rates) {
   for (const std::string& name : names) {
     if (std::ranges::count(names, name) > 1) throw UsageError(fmt::format("{} is named twice", name));
@@ -233,17 +233,17 @@ int main(int argc, char** argv) {
     std::vector<std::string> names = kNames;
     std::vector<double> rates{0.05, 0.1, 0.2, 0.4};
     add_common_flags(app, settings);
-    app.add_option("what", names, "what to vary, with commas or spaces")
+    app.add_option("what", names, "what to vary, separated by commas or spaces")
         ->delimiter(',')
         ->check(CLI::IsMember(kNames));
-    app.add_option("--rates", rates, "of dropout, with commas, rising")->delimiter(',');
+    app.add_option("--rates", rates, "dropout rates in rising order, separated by commas")->delimiter(',');
     add_task_flag(app, task, tasks, " (for mnist, --patch 1 takes pixels)");
     app.add_option("--seeds", seeds, "runs of each variant, from --seed on")->check(whole_number(1, 1000));
     add_model_flags(app, settings);
     add_training_flags(app, settings);
     add_short_conv_flag(app, settings);
     app.add_option("--out", settings.out, "folder for all results")->check(path());
-    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
+    app.add_flag("--resume", settings.resume, "go on with what is in --out; give the same flags");
     app.parse(argc, argv);
     settle_training_flags(app, settings);
     refuse_inapplicable_flags(app, settings);

@@ -1,5 +1,5 @@
-/// Draws what the attentions of trained models look at: all heads of one model, or one head of each of several, which
-/// is figure 4 of Gerami et al. 2024.
+/// Draws which tokens the attentions of trained models look at. It draws all heads of one model, or one head of each
+/// of several models, as in figure 4 of Gerami et al. 2024.
 
 #include <algorithm>
 
@@ -114,7 +114,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   return folders;
 }
 
-/// One head of each model: the one that the flags name, or any.
+/// Draws one head of each model: the one that the flags name, or a random one.
 void draw_figure(const Options& options, const Settings& machine) {
   const std::vector<fs::path> folders = options.models.empty() ? train_models(options, machine) : options.models;
   HeatMapGrid grid = empty_grid();
@@ -166,8 +166,7 @@ int main(int argc, char** argv) {
     add_common_flags(app, machine);
     app.add_option(
         "models", options.models,
-        "the --out folder of a trainer; of a run that was stopped, its checkpoint; with --figure any number "
-        "of them");
+        "the --out folder of a trainer, or the checkpoint of a stopped run; with --figure any number of them");
     app.add_option("--prompt", options.input.prompt,
                    "what a text model reads (default: the beginning of its validation text)");
     app.add_option("--image", options.input.image, "what an image model sees: a test image, from 0 (default: 0)")
@@ -180,17 +179,16 @@ int main(int argc, char** argv) {
         "--figure", options.figure,
         "one head of each model: Gerami et al. 2024, figure 4. Without models, trains what that shows: softmax "
         "and fastmax2 on MNIST and on Tiny Shakespeare");
-    app.add_option("--steps", options.steps, "to train each of them")->check(whole_number());
-    app.add_option(
-           "--data", machine.data,
-           fmt::format("what the models learned from, or learn from (default: the --data that each was trained "
-                       "with, or the first of {} that has it)",
-                       data_places()))
+    app.add_option("--steps", options.steps, "the training steps of each")->check(whole_number());
+    app.add_option("--data", machine.data,
+                   fmt::format("the training data of the models (default: the --data that each was trained "
+                               "with, or the first of {} that has it)",
+                               data_places()))
         ->check(path());
     app.add_option("--out", machine.out,
-                   "folder for the picture, maps.png, or figure4.png with --figure, whose models it gets too")
+                   "folder for maps.png, or figure4.png with --figure and the models that it trains")
         ->check(path());
-    app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out, by the same flags");
+    app.add_flag("--resume", machine.resume, "go on with the models of --figure in --out; give the same flags");
     app.parse(argc, argv);
     refuse_flags(app, options);
     apply_machine_settings(machine);

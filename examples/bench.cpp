@@ -69,7 +69,7 @@ struct StepOptions {
 struct MeasuredStep {
   BesideFloor times = {};
   int64_t peak_bytes = 0, resident_bytes = 0;  ///< measured before profiling and the floor
-  ProfiledSteps profile = {};                  ///< one step or more; the first one's products make the floor
+  ProfiledSteps profile = {};                  ///< one step or more; the products of the first are the floor
 };
 
 MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profiled) {
@@ -83,7 +83,7 @@ MeasuredStep measure_step(Task& task, const BenchOptions& bench, int64_t profile
     train(step++, bench.settings.lr, beta1);
     wait_for(parameter);
   };
-  constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // these allocate what later steps reuse
+  constexpr int64_t kFirst = ProfiledSteps::kWarmUp / 2;  // these allocate the memory that later steps reuse
   while (step < kFirst) do_step();
   reset_peak_memory(device);
   while (step < ProfiledSteps::kWarmUp) do_step();
@@ -181,7 +181,7 @@ void add_shape_flags(CLI::App& app, AttentionCase& c) {
   app.add_option("--tokens", c.tokens, "in each sequence")->check(whole_number(1));
 }
 
-/// The case `c` with the seed, the device and the mechanism's options of the program's flags.
+/// The case `c` with the seed, the device and the mechanism's options from the program's flags.
 AttentionCase complete(AttentionCase c, Settings settings) {
   c.seed = settings.seed;
   c.device = device_of(settings);
@@ -249,11 +249,11 @@ void add_layer(CLI::App& app, BenchOptions& bench) {
 void add_step(CLI::App& app, BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("step", "a training step of a preset, beside its matrix products alone");
   const auto options = std::make_shared<StepOptions>();
-  command.add_flag("--profile", options->profile, "the time of each op's kernels in ten steps too");
+  command.add_flag("--profile", options->profile, "also time each op's kernels, in ten steps");
   command.add_option("--out", options->out, "folder for profile.txt and trace.json, with --profile")->check(path());
   add_attention_flags(command, bench.settings);
   add_model_flags(command, bench.settings);
-  command.add_option("--preset", bench.settings.preset, "whose settings to start from")
+  command.add_option("--preset", bench.settings.preset, "the preset to start from")
       ->check(CLI::IsMember(preset_names()));
   command.add_option("--batch", bench.settings.batch, "examples a step")->check(whole_number());
   const TaskKind kind = kind_of(bench.settings.task);
@@ -282,11 +282,11 @@ void add_model(CLI::App& app, const BenchOptions& bench) {
 }
 
 void add_generate(CLI::App& app, BenchOptions& bench) {
-  CLI::App& command = *app.add_subcommand("generate", "one more token of a text");
+  CLI::App& command = *app.add_subcommand("generate", "the generation of one more token");
   const auto positions = std::make_shared<std::string>("none");
   const auto context = std::make_shared<int64_t>(1000);
   add_attention_flags(command, bench.settings);
-  command.add_option("--positions", *positions, "how tokens know their place")
+  command.add_option("--positions", *positions, "how positions are encoded")
       ->check(CLI::IsMember({"none", "sinusoidal", "rotary"}));
   command.add_option("--context", *context, "tokens before it")->check(whole_number(0, 10'000'000));
   command.callback([=, &command, &bench] {
@@ -308,7 +308,7 @@ void add_generate(CLI::App& app, BenchOptions& bench) {
 }
 
 void add_kernels(CLI::App& app, const BenchOptions& bench) {
-  CLI::App& command = *app.add_subcommand("kernels", "every main kernel beside what limits it");
+  CLI::App& command = *app.add_subcommand("kernels", "every main kernel, compared with its limit");
   const auto flags = std::make_shared<KernelOptions>();
   add_shape_flags(command, flags->at);
   add_kernel_flags(command, *flags);
@@ -329,7 +329,7 @@ void add_scaling(CLI::App& app, BenchOptions& bench, const std::string& figure) 
 
 void add_crossover(CLI::App& app, const BenchOptions& bench) {
   CLI::App& command =
-      *app.add_subcommand("crossover", "from how many tokens on fastmax's factorised form is the faster one");
+      *app.add_subcommand("crossover", "the number of tokens from which fastmax's factorised form is faster");
   const auto flags = std::make_shared<CrossoverOptions>();
   add_crossover_flags(command, *flags);
   command.callback([=, &bench] { run_crossover(*flags, bench); });
@@ -358,7 +358,8 @@ int main(int argc, char** argv) {
     app.require_subcommand(0, 1);  // 0, so that CLI11 names a wrong one; a missing one is refused below
     app.fallthrough();
     app.add_flag("--json", bench.json, "one JSON object on one line");
-    app.add_option("--seconds", bench.seconds, "to measure each figure for, about")->check(number(1e-6, 3600));
+    app.add_option("--seconds", bench.seconds, "about how long to measure for each figure")
+        ->check(number(1e-6, 3600));
     // CLI11 calls this before the subcommand's callback.
     app.parse_complete_callback([&] { apply_machine_settings(bench.settings); });
     add_attention(app, bench);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Configures build/ for release, with the arguments for CMake that are given, and builds it. A folder that was configured
-# with another generator than Ninja keeps it, since CMake refuses to change it. The CUDA backend, which takes minutes, is
-# built only where there is a GPU.
+# Configures build/ for release with the given CMake arguments, and builds it. A folder that was configured with
+# another generator than Ninja keeps that generator, because CMake refuses to change it. The CUDA backend takes
+# minutes to build, so it is built only if there is a GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

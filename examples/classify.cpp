@@ -1,5 +1,5 @@
-/// Trains a classifier of texts by their words, and prints and draws the results of several runs: tables 1 and 4 of
-/// Wu et al. 2021.
+/// Trains a text classifier on words, and prints and draws the results of several runs: tables 1 and 4 of Wu et al.
+/// 2021.
 
 #include "support/report/report_program.h"
 

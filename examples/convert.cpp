@@ -1,5 +1,5 @@
-/// Conversion of ads (Wu et al. 2021, section 4.6): whether a click on an ad leads to a conversion, by what the user
-/// did before. It prints the paper's table 8 for every mechanism.
+/// Predicts whether a click on an ad leads to a conversion, from what the user did before (Wu et al. 2021, section
+/// 4.6). It prints the paper's table 8 for every mechanism.
 
 #include <algorithm>
 #include <optional>
@@ -21,7 +21,7 @@ double auc_of(const TrainingResult& result) {
 
 std::string change(double from, double to) { return fmt::format("{:+.1f} %", 100 * (to / from - 1)); }
 
-/// Prints AUC, memory and latency as ratios to those of softmax attention, as the paper does, beside its own.
+/// Prints how AUC, memory and latency differ from softmax attention, as the paper does, and the paper's own figures.
 void print_ratios(const std::vector<ComparedRuns>& runs) {
   Table table({"change from softmax attention", "AUC", "peak memory", "latency"});
   const auto softmax = std::ranges::find(runs, Settings{}.attention, &ComparedRuns::name);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fetches the data sets into data/ beside the project (or the folder of --to) and checks them by SHA-256.
+# Downloads the data sets into data/ in the project's folder (or the folder that --to names) and checks their SHA-256.
 #
 #   examples/fetch_data.sh [--from DIR] [--to DIR] [--timeout SECONDS] [mnist] [tinyshakespeare]
 #
-# --from DIR copies from a folder laid out like data/ instead of downloading; its files may be compressed by gzip or
-# not. Complete files that are there already are kept. A file gets its name only when it is complete.
+# --from DIR copies from a folder with the layout of data/ instead of downloading. The files in it may be compressed
+# by gzip or not. Files that are complete already are kept. A file gets its final name only when it is complete.
 set -euo pipefail
 
 mirrors_of() {
@@ -71,7 +71,7 @@ temporary=
 # shellcheck disable=SC2317  # the trap calls it
 cleanup() {
   [[ -z $temporary ]] || rm -f "$temporary"
-  # Programs would take empty folders for data.
+  # Removes empty folders, because programs would take them for data.
   rmdir "$to/mnist" "$to/tinyshakespeare" "$to" 2>/dev/null || true
 }
 trap cleanup EXIT

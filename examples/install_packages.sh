@@ -3,8 +3,8 @@
 #
 #   examples/install_packages.sh [build] [test] [cache] [lint] [long] [docs]
 #
-# It lists the missing packages before it installs them, and does nothing if there are none. For build and test nothing
-# is removed. For lint, apt-get replaces the OpenMP library of another clang, since Debian allows only one of them.
+# It lists the missing packages before it installs them, and does nothing if there are none. Only lint may remove
+# packages: apt-get then replaces the OpenMP library of another clang, because Debian allows only one of them.
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libopenblas-openmp-dev zlib1g-dev libpng-dev libcairo2-dev fonts-dejavu-core

@@ -1,11 +1,11 @@
-/// An attention of your own, beside those of linnet. Once it is registered, every program that links it has a flag
-/// for it, a row in tables and a curve in pictures:
+/// Adds an attention of your own to those of linnet. Once it is registered, every program that links it has flags for
+/// it, a row in tables and a curve in pictures:
 ///
 ///     build/bin/own_attention --attention decay --decay 80 --steps 300 --out out/decay       # as train_text
 ///     build/bin/own_attention compare --attention softmax,decay --steps 300 --out out/own    # as compare
 ///
-/// Token i takes the mean of the values up to its own, Σ_j γ^(i − j) v_j / Σ_j γ^(i − j) for j ≤ i: a running sum.
-/// Padding is not supported; text models have none.
+/// The output of token i is a weighted mean of the values up to its own, Σ_j γ^(i − j) v_j / Σ_j γ^(i − j) for j ≤ i.
+/// Both sums are running sums. Padding masks are ignored, because text models have no padding.
 
 #include <string_view>
 

@@ -1,5 +1,5 @@
-/// Hierarchical use of an encoder (Wu et al. 2021, section 4.1): words to news and news to users, to rank what a user
-/// will click, on MIND or on generated clicks.
+/// Ranks the news that a user will click, on MIND or on generated clicks. It uses an encoder at two levels: from
+/// words to news and from news to users (Wu et al. 2021, section 4.1).
 
 #include <filesystem>
 #include <optional>
@@ -18,7 +18,7 @@ using namespace linnet::examples;
 
 namespace {
 
-/// Prints the measures of random scores, and below those of MIND the published ones.
+/// Prints the metrics of random scores and, for MIND, the published metrics below those of the models.
 void print_beside(const std::optional<Measures>& chance, bool is_mind) {
   if (chance) {
     fmt::print("\nchance:");

@@ -58,11 +58,11 @@ int main(int argc, char** argv) {
     add_common_flags(app, settings);
     app.add_option(
            "model", folder,
-           "the --out folder of train_text or train_shakespeare, of a run that was stopped its checkpoint; or a "
-           "folder of GPT-2 with config.json, model.safetensors, vocab.json and merges.txt")
+           "the --out folder of train_text or train_shakespeare, the checkpoint of a stopped run, or a folder of "
+           "GPT-2 with config.json, model.safetensors, vocab.json and merges.txt")
         ->required();
     app.add_option("--prompt", options.prompt,
-                   "how the text begins (default: a new line, or the model's first character where it has seen none)")
+                   "how the text begins (default: a new line, or the model's first character if it knows none)")
         ->default_str("");
     app.add_option("--tokens", options.tokens, "tokens to write: characters, or byte pairs of GPT-2")
         ->check(whole_number(0, 10'000'000));

@@ -1,5 +1,5 @@
-/// Trains an encoder–decoder that writes summaries (Wu et al. 2021, tables 3 and 6), and judges by ROUGE what it
-/// writes of the test articles by beam search.
+/// Trains an encoder–decoder that writes summaries (Wu et al. 2021, tables 3 and 6). It summarises the test articles
+/// by beam search and rates the summaries by ROUGE.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether all links inside of the site lead somewhere: files and anchors, in pages, in the tree and in the search.
+"""Checks that all links inside the site lead somewhere: files and anchors, in pages, in the tree and in the search.
 
     examples/docs/check_links.py build/docs/html
 

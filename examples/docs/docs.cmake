@@ -1,5 +1,6 @@
-# `cmake --build build --target docs` makes the site in build/docs/html of the public headers, the READMEs, the
-# derivations, the tutorial and the pages of this folder. It stands with the programs, since it speaks of all rooms.
+# `cmake --build build --target docs` makes the site in build/docs/html from the public headers, the READMEs, the
+# derivations, the tutorial and the pages of this folder. It is part of the programs because it covers all
+# directories.
 
 find_program(LINNET_DOXYGEN doxygen)
 find_program(LINNET_AWK awk)
@@ -29,6 +30,6 @@ add_custom_target(docs
   COMMAND ${LINNET_PYTHON} ${CMAKE_CURRENT_LIST_DIR}/check_links.py ${PROJECT_BINARY_DIR}/docs/html
   COMMENT "Making the site in docs/html"
   VERBATIM)
-if(TARGET tutorial)  # whose chapters write their pages
+if(TARGET tutorial)  # its chapters write their pages
   add_dependencies(docs tutorial)
 endif()

@@ -1,7 +1,7 @@
-# Doxygen's filter for linnet's headers, whose comments are written to be read where they stand. A header becomes a
+# Doxygen's filter for linnet's headers, whose comments are written to be read in the source. A header becomes a
 # page ("group") with the comment at its head as its text, or a line about its classes; "Throws: …" becomes a section; a
-# "// ---- Title ----" heads the members after it; an indented example becomes code. A comment is that of all functions
-# down to the next empty line or comment, so each gets it.
+# "// ---- Title ----" heads the members after it; an indented example becomes code. A comment belongs to all functions
+# down to the next empty line or comment, so each of them gets it.
 #
 #   awk -v root=/path/of/the/project -f headers.awk /path/of/the/project/core/tensor.h
 
@@ -32,7 +32,7 @@ END {
       end_members()
       print "///@}"
       print text
-      while (i < NR && line[i + 1] !~ /^namespace/) ++i  # what is for namespace std
+      while (i < NR && line[i + 1] !~ /^namespace/) ++i  # skips the code for namespace std
     } else if (text ~ /^ *\/\/ ---- .* ----$/) {
       begin_members(text)
     } else {
@@ -46,8 +46,8 @@ END {
   }
 }
 
-# The first line of the comment that speaks of the whole header: the one before the first namespace that an empty line
-# parts from what follows.
+# The first line of the comment on the whole header: the comment before the first namespace that has an empty line
+# after it.
 function head_comment(   i, begin) {
   for (i = 1; i <= NR && line[i] !~ /^namespace/; ++i) {
     if (line[i] ~ /^\/\/\//) {
@@ -84,20 +84,20 @@ function declared_at(at,   name) {
   return name
 }
 
-# The first sentence of the comment that begins at a line, behind the name where it begins with a formula.
+# The first sentence of the comment that begins at a line. If it begins with a formula, the name comes before it.
 function sentence_at(at,   text) {
   for (; line[at] ~ /^\/\/\/ /; ++at) text = text (text == "" ? "" : " ") substr(line[at], 5)
   if (match(text, /[.:]( [A-Z]|$)/)) text = substr(text, 1, RSTART - 1)
   return (text ~ /^[a-z]/ ? declared_at(declaration_at(at)) ": " : "") text "."
 }
 
-# A text in which the dot of "al." ends no sentence.
+# Marks "al." in a text, so that Doxygen does not end a sentence at its dot.
 function abbreviated(text) {
   gsub(/ al\. /, " al.\\ ", text)
   return text
 }
 
-# Functions that exist so that the compiler refuses a mistake with a message.
+# Whether it is a function that exists only so that the compiler rejects a mistake with a message.
 function is_for_the_compiler(at) {
   return line[at] ~ /^ *template <NotAModule/ || (line[at] ~ /^ *template </ && line[at + 2] ~ /static_assert\(detail::refused/)
 }
@@ -190,7 +190,7 @@ function declaration_or_comment(text,   indent, begins) {
   if (!print_each(text, was_comment ? comment : "")) print text
 }
 
-# Prints `Tensor q, k;  ///< heads`, whose comment is that of both, as two declarations.
+# Prints `Tensor q, k;  ///< heads` as two declarations, each with the comment.
 function print_each(text, comment,   note, type, count, names, k) {
   if (text !~ /^ *[A-Za-z_][A-Za-z0-9_:<>,* ]*[ *][a-z][A-Za-z0-9_]*( = [^,()]+)?(, [a-z][A-Za-z0-9_]*( = [^,()]+)?)+;/ &&
       text !~ /^ *static constexpr int64_t k[A-Za-z]+ = [0-9]+, /) return 0
@@ -211,7 +211,7 @@ function print_each(text, comment,   note, type, count, names, k) {
   return 1
 }
 
-# What is said of an implicit conversion beside it.
+# The reason that a comment beside an implicit conversion gives.
 function reason_in(text) {
   if (!match(text, /constructor\): /)) return "."
   return ": " substr(text, RSTART + RLENGTH) "."
@@ -224,7 +224,7 @@ function name_in(text) {
   return text
 }
 
-# A line of a comment, where `<` and `\` would mean something else to Doxygen.
+# Converts a line of a comment, in which `<` and `\` would mean something else to Doxygen.
 function documented(text, indent,   label) {
   gsub(/Where [a-vx-z]/, "%&", text)  # the word, not the struct
   if (text ~ /^ *\/\/\/     /) {

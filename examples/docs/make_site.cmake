@@ -1,5 +1,5 @@
 # Makes the site: lists what it shows, writes Doxygen's configuration and the tree of pages, and runs Doxygen. It runs
-# when the target `docs` is built, since the tutorial's pages do not exist before.
+# when the target `docs` is built, because the tutorial's pages do not exist before that.
 cmake_minimum_required(VERSION 3.22)
 
 set(docs ${SOURCE}/examples/docs)
@@ -11,7 +11,7 @@ file(MAKE_DIRECTORY ${OUTPUT}/pages)
 
 include(${SOURCE}/core/install/public_headers.cmake)
 linnet_public_headers(${SOURCE} headers)
-# A device's kernels, and functions that exist so that the compiler refuses them.
+# Leaves out a device's kernels, and functions that exist only so that the compiler rejects calls of them.
 list(REMOVE_ITEM headers nn/linnet.h core/device/backend.h core/refused.h core/refused_members.h ops/refusals.h
                          nn/refused_members.h nn/refusals.h)
 
@@ -44,7 +44,7 @@ foreach(chapter IN LISTS chapters)
   execute_process(COMMAND ${AWK} -f page.awk solutions/${name}.cpp WORKING_DIRECTORY ${SOURCE}/examples/tutorial
                   OUTPUT_VARIABLE text)
   string(REGEX REPLACE "^Solutions to the exercises of chapter ([0-9]+)\\.\n" "# Solutions of chapter \\1\n" text "${text}")
-  string(REGEX REPLACE "\n([0-9]+)\\. " "\n**\\1.** " text "${text}")  # code stands between the numbers of a list
+  string(REGEX REPLACE "\n([0-9]+)\\. " "\n**\\1.** " text "${text}")  # code between the items would end a list
   file(WRITE ${BUILD}/tutorial/solutions/${name}.md "${text}")
   list(APPEND solutions ${BUILD}/tutorial/solutions/${name}.md)
 endforeach()
@@ -97,7 +97,7 @@ linnet, leave out what it takes from `support/` and `tutorial/` (checks, times, 
 The exercises have @ref solutions." ${chapters})
   linnet_branch(solutions "Solutions" "The solutions to the tutorial's exercises, chapter by chapter." ${solutions})
 endif()
-string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"Each header, room by room. The search finds names by the beginning of each word.\"/>\n"
+string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"Each header, directory by directory. The search finds names by the beginning of each word.\"/>\n"
                        "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
 if(EXISTS ${docs}/papers.md)
   string(APPEND BRANCHES "    <tab type=\"user\" url=\"@ref papers\" title=\"Papers\"/>\n")
@@ -106,7 +106,7 @@ linnet_branch(coming_from "Coming from …" "The same work in another library an
 if(derivations)
   linnet_branch(derivations "Derivations" "The gradients that linnet computes by hand, step by step." ${derivations})
 endif()
-linnet_branch(inside "Inside linnet" "How linnet is made, room by room: the README of each folder."
+linnet_branch(inside "Inside linnet" "How linnet is made: the README of each directory."
               ${readmes} ${house})
 configure_file(${docs}/layout.xml.in ${OUTPUT}/layout.xml @ONLY)
 
@@ -132,7 +132,7 @@ set(MARKDOWN_FILTER "${AWK} -v root=${SOURCE} -v build=${BUILD} -v has_tutorial=
 configure_file(${docs}/Doxyfile.in ${OUTPUT}/Doxyfile @ONLY)
 execute_process(COMMAND ${DOXYGEN} ${OUTPUT}/Doxyfile WORKING_DIRECTORY ${OUTPUT} RESULT_VARIABLE status)
 
-# The results of a search are pages of their own, with this style alone.
+# The results of a search are separate pages, which have only this style.
 file(APPEND ${OUTPUT}/html/search/search.css "
 @media (prefers-color-scheme: dark) {
   body.SRPage, .SRPage .SREntry, .SRResult { background: #15191d; color: #dbe2e8; }
@@ -140,7 +140,7 @@ file(APPEND ${OUTPUT}/html/search/search.css "
 }
 ")
 
-# ---- MathJax, of which SVG output of TeX needs these parts ----
+# ---- MathJax: the parts that SVG output of TeX needs ----
 
 foreach(part MathJax.js extensions/tex2jax.js extensions/MathEvents.js extensions/TeX jax/input/TeX jax/element/mml
              jax/output/SVG/config.js jax/output/SVG/jax.js jax/output/SVG/autoload jax/output/SVG/fonts/TeX)

@@ -1,5 +1,5 @@
 # Doxygen's filter for linnet's Markdown, which is written for GitHub. Formulas $…$ and $$…$$ become Doxygen's, links and
-# the names of headers become references, and a page is known by its path.
+# the names of headers become references, and a page gets an id from its path.
 #
 #   awk -v root=/path/of/the/project -v build=/path/of/the/build -v headers="core/tensor.h …" -f markdown.awk README.md
 
@@ -65,7 +65,7 @@ in_display {
   else print inline(text)
 }
 
-# Whether code, a formula or a link begins in a line and ends in a later one, which Doxygen would read wrongly.
+# Whether code, a formula or a link begins in a line and ends in a later one. Doxygen would misread such lines.
 function is_open(text) {
   if (gsub(/`/, "`", text) % 2) return 1
   gsub(/`[^`]*`/, "", text)
@@ -85,7 +85,7 @@ function page_id(path) {
   return tolower(path)
 }
 
-# As GitHub makes the anchors of headings.
+# The anchor of a heading, as GitHub makes it.
 function slug(title,   times) {
   sub(/^#+ +/, "", title)
   title = tolower(title)
@@ -95,7 +95,7 @@ function slug(title,   times) {
   return times ? title "-" times : title
 }
 
-# A path from the root, of one that is relative to the folder of this page.
+# Turns a path that is relative to the folder of this page into a path from the root.
 function from_root(relative,   parts, count, i, result, depth) {
   if (folder != "") relative = folder "/" relative
   count = split(relative, parts, "/")
@@ -115,16 +115,16 @@ function group_of(header) {
   return header
 }
 
-# The file of a header's page. Doxygen takes no code in the text of a reference.
+# The file of a header's page, for a link with code in its text. (Doxygen's references cannot have code in their text.)
 function page_of(header) {
   header = group_of(header)
   gsub(/_/, "__", header)
   return "group__" header ".html"
 }
 
-# One line, of which what stands in backticks is left as it is, but for the name of a header, which becomes a link.
+# Converts one line. Code in backticks stays as it is, except the name of a header, which becomes a link.
 function inline(text,   result, before, rest, ticks, close_at, code, name) {
-  # **`bold code`** and **(1) Bold**, whose stars Doxygen would leave
+  # **`bold code`** and **(1) Bold**: Doxygen would print their stars
   while (match(text, /\*\*[`(][^*]+\*\*/)) {
     text = substr(text, 1, RSTART - 1) "<b>" substr(text, RSTART + 2, RLENGTH - 4) "</b>" substr(text, RSTART + RLENGTH)
   }
@@ -183,7 +183,7 @@ function links(text,   result, target, anchor, begin, size, page) {
   return result text
 }
 
-# $x$ and, within a line, $$x$$. A dollar that a space follows, or a digit after the second, is a dollar.
+# Converts $x$ and, within a line, $$x$$. No formula begins with a space, ends with one, or comes before a digit.
 function formulas(text,   result, before, body) {
   result = ""
   while (match(text, /\$\$[^$]+\$\$/)) {

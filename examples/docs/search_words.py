@@ -3,9 +3,9 @@
 
     examples/docs/search_words.py build/docs/html
 
-Doxygen's search compares what is typed with the beginnings of names. Its data are lists of names by their first
-character, `['layer_5fnorm_3',['layer_norm',…]]`, whose keys have _5f for "_". This adds each name again, by its end from
-each word on.
+Doxygen's search compares the typed text with the beginnings of names. Its data are lists of names by their first
+character, `['layer_5fnorm_3',['layer_norm',…]]`, whose keys have _5f for "_". This script adds each name again for each
+of its words: the key is the rest of the name from that word on.
 """
 
 import html
@@ -14,11 +14,11 @@ import re
 import sys
 
 ENTRY = re.compile(r"""^  \['[^']+',(?P<rest>\[(?P<quote>['"])(?P<name>.*?)(?P=quote),.*\])\],?$""")
-WORD = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?=[A-Za-z0-9]{3})")  # where one of three letters begins
+WORD = re.compile(r"(?:(?<![A-Za-z0-9])|(?<=[a-z0-9])(?=[A-Z]))(?=[A-Za-z0-9]{3})")  # starts of words of 3+ letters
 
 
 def key_of(text):
-    """The key of a name, as search.js computes it of what is typed."""
+    """The key of a name, as search.js computes it from the typed text."""
     return "".join(c if c.isalnum() or ord(c) > 127 else f"_{ord(c):02x}" for c in text.lower())
 
 

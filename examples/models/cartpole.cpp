@@ -1,13 +1,13 @@
-/// A policy gradient learns to balance a pole on a cart: it plays, and makes those actions likelier that turned out
-/// better than expected.
+/// A policy gradient learns to balance a pole on a cart. It plays episodes, and makes those actions likelier that
+/// turned out better than expected.
 ///
 ///     build/bin/cartpole         # until the mean return of 100 episodes is 475, which counts as solved
 ///     build/bin/cartpole 10 7    # at most 10 updates, and seed 7
 ///
-/// Draws cartpole.png: the returns. Shapes: B episodes go on side by side, and T is the length of the longest.
+/// Draws cartpole.png: the returns. Shapes: B episodes are played side by side, and T is the length of the longest.
 ///
 /// Source: Williams 1992, "Simple statistical gradient-following algorithms for connectionist reinforcement learning"
-/// (REINFORCE), with a baseline that is learned too.
+/// (REINFORCE), with a baseline that is also learned.
 
 #include <cmath>
 #include <cstdlib>
@@ -21,12 +21,12 @@
 using namespace linnet;
 
 constexpr int64_t kEpisodes = 100;  // between two updates
-constexpr int64_t kMaxSteps = 500;  // of an episode; each has a reward of 1
+constexpr int64_t kMaxSteps = 500;  // of an episode; each step has a reward of 1
 constexpr double kSolved = 475;
 constexpr double kDiscount = 0.99;
 
-/// The environment: carts on tracks, each with a pole that is hinged to it and would fall over. It is that of Barto,
-/// Sutton & Anderson 1983, with the numbers of Gym's CartPole-v1.
+/// The environment: carts on tracks. Each cart has a hinged pole, which falls over if the cart does not balance it.
+/// It is the environment of Barto, Sutton & Anderson 1983, with the numbers of Gym's CartPole-v1.
 struct CartPoles {
   Tensor state;  // [B, 4]: the cart's position and speed, the pole's angle and how fast it turns
   Tensor going;  // [B, 1]: 1 until the episode ends, then 0
@@ -55,7 +55,8 @@ struct Agent : nn::Module {
   nn::Linear policy1{*this, "policy1", 4, 64}, policy2{*this, "policy2", 64, 2};
   nn::Linear value1{*this, "value1", 4, 64}, value2{*this, "value2", 64, 1};
 
-  /// States [..., 4] → the logits of the actions, [..., 2]; the returns to expect, [..., 1], which are the baseline
+  /// States [..., 4] → the logits of the actions, [..., 2], and the expected returns, [..., 1], which are the
+  /// baseline
   Tensor logits(const Tensor& states) { return policy2(tanh(policy1(states))); }
   Tensor values(const Tensor& states) { return value2(tanh(value1(states))); }
 };
@@ -64,7 +65,7 @@ struct Episodes {
   Tensor states, actions, rewards;  // [T, B, 4], [T, B, 1], [T, B, 1]; after the end of an episode, rewards are 0
 };
 
-/// Plays kEpisodes, with actions drawn by their probabilities, or with the likeliest action each time.
+/// Plays kEpisodes episodes. Actions are drawn by their probabilities, or the likeliest action is taken each time.
 Episodes play(Agent& agent, Generator& rng, bool likeliest = false) {
   const NoGrad no_grad;
   CartPoles carts(kEpisodes, rng);

@@ -1,7 +1,7 @@
-/// Matrix factorisation: learns from the ratings that users gave to some items what they would give to others. Each
-/// user and each item has a bias and a vector, and a step changes only those that the ratings of its batch are about.
+/// Matrix factorisation: learns from users' ratings of some items to predict their ratings of others. Each user and
+/// each item has a bias and a vector. A step changes only those of the users and items in its batch.
 ///
-///     build/bin/factorization              # ratings made for the purpose, which it writes to ratings.csv
+///     build/bin/factorization              # generated ratings, which it also writes to ratings.csv
 ///     build/bin/factorization my.csv 50    # your own, with columns user, item and rating, and 50 epochs
 ///
 /// Draws factorization.png: the errors on held-out ratings after each epoch.
@@ -18,11 +18,11 @@
 #include "support/plot/plot.h"
 using namespace linnet;
 
-constexpr int64_t kWidth = 8;                       // of the vectors
+constexpr int64_t kWidth = 8;                       // numbers in a vector
 constexpr float kLr = 0.02F, kWeightDecay = 0.02F;  // γ and λ
 
-/// A table of parameters. A batch needs few of its rows: backward makes gradients of these alone, and a step takes as
-/// long in a table of a million rows as in one of a thousand.
+/// A table of parameters. A batch uses few of its rows, and backward computes gradients only for these. So a step
+/// takes as long in a table of a million rows as in one of a thousand.
 struct SparseRows {
   Tensor weight;  // [count, 1 + width]: in each row a bias, then a vector
   Tensor ids;     // [B]: the rows of the batch
@@ -61,8 +61,8 @@ struct Factorization {
   }
 };
 
-/// A tenth of all pairs of 1,000 users and 500 items. Their ratings are made of biases, vectors of 4 numbers, and
-/// noise with a standard deviation of 0.3, below which no error can be.
+/// Writes ratings for about a tenth of all pairs of 1,000 users and 500 items. A rating is a sum of biases, of a
+/// product of vectors of 4 numbers, and of noise with a standard deviation of 0.3. No error can be below the noise.
 void write_ratings(const std::string& path) {
   Generator rng(1);
   const Tensor users = randn({1000, 4}, rng), items = randn({500, 4}, rng);
@@ -90,7 +90,7 @@ int main(int argc, char** argv) try {
   const nn::TensorDataset data({pairs, ratings});
   const auto parts = nn::random_split(data, {0.9, 0.1}, 1337);
   const Tensor mean = index_select(ratings, 0, tensor(parts[0].indices())).mean();
-  // Learns with vectors of `width` numbers. Returns the errors on held-out ratings, at first and after each epoch.
+  // Trains with vectors of `width` numbers. Returns the errors on held-out ratings, before and after each epoch.
   const auto fit = [&](const char* label, int64_t width) {
     Generator rng(1337);
     Factorization model{mean, {std::ssize(user.names), width, rng}, {std::ssize(item.names), width, rng}};

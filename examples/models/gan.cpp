@@ -1,5 +1,5 @@
-/// Generative adversarial digits on MNIST: a generator learns to draw digits that a discriminator, which learns too,
-/// takes for real ones.
+/// A generative adversarial network on MNIST: a generator learns to draw digits that look real to a discriminator,
+/// while the discriminator learns to tell them from real ones.
 ///
 ///     build/bin/gan data/mnist       # 4 epochs, and both losses after each
 ///     build/bin/gan data/mnist 1     # 1 epoch
@@ -18,7 +18,7 @@
 #include "support/plot/image_sheet.h"
 using namespace linnet;
 
-constexpr int64_t kNoise = 64;  // numbers from which an image is made
+constexpr int64_t kNoise = 64;  // random numbers from which an image is made
 constexpr int64_t kBatch = 64;
 constexpr double kMaxLr = 1e-3;
 
@@ -38,7 +38,7 @@ struct ImageGenerator : nn::Module {
   }
 };
 
-/// Images [B, 1, 28, 28] → logits [B, 1], above 0 for those that seem real
+/// Images [B, 1, 28, 28] → logits [B, 1], above 0 for images that seem real
 struct Discriminator : nn::Module {
   explicit Discriminator(Generator& rng) : Module(rng) {}
   nn::Conv2d conv1{*this, "conv1", 1, 16, 4, {.stride = 2, .padding = 1}};
@@ -78,19 +78,19 @@ int main(int argc, char** argv) try {
       const Tensor real = (2 * grey - 1).reshape({kBatch, 1, 28, 28});
       const Tensor fake = generator(randn({kBatch, kNoise}, rng));
 
-      // The discriminator tells them apart. It sees the fake images without their history, so that the generator
-      // stays as it is.
+      // The discriminator learns to tell them apart. The fake images are detached, so that the generator gets no
+      // gradient.
       const Tensor discriminator_loss = binary_cross_entropy_with_logits(discriminator(real), is_real) +
                                         binary_cross_entropy_with_logits(discriminator(fake.detach()), is_fake);
       backward(discriminator_loss);
       discriminator_optimizer.step();
 
-      // The generator moves its images to where the discriminator takes them for real.
+      // The generator learns to make images that the discriminator takes for real.
       const Tensor generator_loss = binary_cross_entropy_with_logits(discriminator(fake), is_real);
       backward(generator_loss);
       generator_optimizer.step();
       generator_optimizer.zero_grad();
-      discriminator_optimizer.zero_grad();  // it has gradients of both losses
+      discriminator_optimizer.zero_grad();  // its gradients are of both losses by now
 
       discriminator_total += discriminator_loss.item();
       generator_total += generator_loss.item();

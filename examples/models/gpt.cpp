@@ -1,9 +1,9 @@
-/// A small GPT, whole: it learns a text, and then writes one like it, a character at a time.
+/// A complete small GPT: it learns a text, and then writes a similar one, character by character.
 ///
 ///     build/bin/gpt my.txt        # or a folder of .txt files; without one, linnet's own sources
 ///     build/bin/gpt my.txt 500    # 500 steps instead of kSteps
 ///
-/// Shapes: B is kBatch, N is kContext, and V is how many different characters the text has.
+/// Shapes: B is kBatch, N is kContext, and V is the number of different characters in the text.
 
 #include <cstdlib>
 #include <iostream>
@@ -15,11 +15,11 @@
 using namespace linnet;
 
 // The settings that nanoGPT gives for a CPU. A larger model, or more steps, writes better and takes longer.
-constexpr int64_t kContext = 64;  // characters that the model sees of what comes before
+constexpr int64_t kContext = 64;  // the number of earlier characters that the model sees
 constexpr int64_t kLayers = 4;
 constexpr int64_t kHeads = 4;
 constexpr int64_t kWidth = 128;
-constexpr double kDropout = 0;  // 0.2 for a model that is large enough to learn a text by heart
+constexpr double kDropout = 0;  // use 0.2 for a model that is large enough to memorise the text
 
 constexpr int64_t kBatch = 12;
 constexpr int64_t kSteps = 2000;
@@ -49,7 +49,7 @@ double evaluate(nn::DecoderLM& model, std::span<const int64_t> text) {
 
 int main(int argc, char** argv) try {
   // The data: each character is its number in the vocabulary, which lists the characters of the text. The last tenth
-  // of the text is held out; its loss shows whether the model learns the language or the other nine tenths by heart.
+  // of the text is held out; its loss shows whether the model learns the language or only memorises the rest.
   const nn::CharText text = argc > 1 ? nn::CharText::read(argv[1]) : nn::CharText::of_this_project();
   const nn::Vocabulary& vocabulary = text.vocabulary();
   if (std::ssize(text.validation()) <= kContext) {
@@ -57,7 +57,7 @@ int main(int argc, char** argv) try {
                      std::to_string(kContext) + " characters");
   }
 
-  // The model. All random numbers come from the generator, so that the same seed gives the same run, bit by bit.
+  // The model. All random numbers come from the generator, so that the same seed gives the same run, bit for bit.
   Generator rng(1337);
   nn::DecoderLM model(rng,
                       {.vocabulary = vocabulary.size(),
@@ -67,12 +67,13 @@ int main(int argc, char** argv) try {
                                  .dropout = kDropout}});
   const std::vector<Tensor> parameters = model.parameters();
 
-  // The optimizer. Matrices and embeddings decay, but not the gains of the norms, which belong near 1.
+  // The optimizer. Weight decay applies to matrices and embeddings, but not to the norms' gains, which belong near 1.
   nn::AdamW optimizer(nn::decay_matrices_only(parameters, kWeightDecay), {.lr = kMaxLr, .beta2 = kBeta2});
 
   // The learning rate rises at first, while AdamW's averages rest on few gradients. Then it falls along a cosine, so
   // that the weights settle.
-  const int64_t steps = argc > 2 ? std::atoll(argv[2]) : kSteps;  // a word that is no number is 0, which is refused
+  const int64_t steps =
+      argc > 2 ? std::atoll(argv[2]) : kSteps;  // a word that is no number becomes 0, which is refused
   const nn::Schedule learning_rate =
       nn::schedule::warmup_cosine({.lr = kMaxLr, .min_lr = kMinLr, .warmup = steps / 20, .steps = steps});
 
@@ -96,12 +97,12 @@ int main(int argc, char** argv) try {
   }
   report(steps);
 
-  // A sample: it begins with the first character of the text, and each next one is drawn by its probability.
+  // A sample: it starts with the first character of the text, and each next one is drawn by its probability.
   const auto start = text.train().first(1);
   const std::vector<int64_t> sample = nn::generate(model, start, rng, {.max_new_tokens = kSampleLength});
   std::cout << "\n" << vocabulary.decode(start) << vocabulary.decode(sample) << "\n";
 
-  model.save("gpt.safetensors");  // model.load("gpt.safetensors") has these weights again
+  model.save("gpt.safetensors");  // model.load("gpt.safetensors") restores these weights
 } catch (const std::exception& error) {
   std::cerr << "gpt: " << error.what() << "\n";
   return 1;

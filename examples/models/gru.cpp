@@ -1,10 +1,10 @@
-/// A GRU that reads a text character by character, and then writes one like it. Beside gpt.cpp it shows what a state
-/// does instead of attention: it carries all that the model knows of the text so far.
+/// A GRU that learns a text, and then writes a similar one, character by character. Compare it with gpt.cpp: instead
+/// of attention it has a state, which holds all that the model knows of the text so far.
 ///
 ///     build/bin/gru my.txt        # or a folder of .txt files; without one, linnet's own sources
 ///     build/bin/gru my.txt 500    # 500 steps instead of kSteps
 ///
-/// Shapes: B is kBatch, T is kContext, and V is how many different characters the text has.
+/// Shapes: B is kBatch, T is kContext, and V is the number of different characters in the text.
 ///
 /// Source: Cho et al. 2014; as a model of characters, Karpathy 2015, "The unreasonable effectiveness of recurrent
 /// neural networks".
@@ -19,7 +19,7 @@
 #include <linnet/linnet.h>
 using namespace linnet;
 
-constexpr int64_t kContext = 64;  // characters from which the state's gradients go back
+constexpr int64_t kContext = 64;  // the number of characters that gradients go back
 constexpr int64_t kEmbedding = 64;
 constexpr int64_t kWidth = 256;  // of the state
 constexpr int64_t kBatch = 32;
@@ -40,7 +40,7 @@ struct CharGRU : nn::Module {
   nn::Linear head;
 
   /// Logits [B, T, V] for the character after each of ids [B, T], and the state after the last one. `state` is that
-  /// of earlier characters; undefined, there are none.
+  /// of earlier characters, or undefined if there are none.
   std::pair<Tensor, Tensor> operator()(const Tensor& ids, const Tensor& state = {}) const {
     const auto [output, last] = gru(embedding(ids), {.h0 = state});
     return {head(output), last};
@@ -59,8 +59,8 @@ double evaluate(const CharGRU& model, std::span<const int64_t> text) {
   return total / kEvalBatches;
 }
 
-/// Characters after `start`, each drawn by its probability. The state makes each step cost the same, however long the
-/// text is.
+/// Characters after `start`, each drawn by its probability. Thanks to the state, each step costs the same, however
+/// long the text is.
 std::vector<int64_t> sample(const CharGRU& model, std::span<const int64_t> start, Generator& rng) {
   const NoGrad no_grad;
   std::vector<int64_t> ids;
@@ -85,7 +85,7 @@ int main(int argc, char** argv) try {
     const auto [x, y] = nn::random_windows(text.train(), kBatch, kContext, rng.next());
     const Tensor loss = cross_entropy(model(x).first, y);
     backward(loss);
-    nn::clip_grad_norm_(model.parameters(), 1);  // gradients of many steps in a row may grow
+    nn::clip_grad_norm_(model.parameters(), 1);  // gradients through many steps of the text may grow
     optimizer.step();
     optimizer.zero_grad();
     if ((step + 1) % kEvalEvery == 0 || step + 1 == steps) {

@@ -1,7 +1,7 @@
-/// Regression with a learned uncertainty: a small network learns from a table of numbers where y lies for each x, and
-/// how far from there it may be.
+/// Regression with a learned uncertainty: from a table of x and y, a small network learns the mean of y for each x,
+/// and its variance.
 ///
-///     build/bin/regression                # a table made for the purpose, which it writes to regression.csv
+///     build/bin/regression                # a generated table, which it also writes to regression.csv
 ///     build/bin/regression my.csv 500     # your own, with columns x and y, and 500 epochs
 ///
 /// Draws regression.png: the mean, and two standard deviations around it.
@@ -32,7 +32,7 @@ struct Regression : nn::Module {
   /// [B, 1] → a normal distribution for each row, [B, 1] each
   Normal operator()(const Tensor& x) {
     const Tensor hidden = tanh(fc2(tanh(fc1(x))));
-    return {mean(hidden), softplus(spread(hidden)) + 1e-4};  // a variance is above 0
+    return {mean(hidden), softplus(spread(hidden)) + 1e-4};  // a variance must be above 0
   }
 };
 
@@ -60,7 +60,7 @@ int main(int argc, char** argv) try {
   const Tensor rows = index_select(all, 0, nonzero(isfinite(all.sum(1))).reshape({-1}));
   const nn::TensorDataset unscaled({rows});
   const auto parts = nn::random_split(unscaled, {0.8, 0.2}, 1337);
-  // A network learns best from numbers near 1. Rows that are held out have no part in the means and variances.
+  // A network learns best from numbers of about 1. The mean and the variance are those of the training rows alone.
   const Tensor learned = index_select(rows, 0, tensor(parts[0].indices()));
   const Tensor center = learned.mean(0), scale = learned.var(0).sqrt();
   const Tensor scaled = (rows - center) / scale;

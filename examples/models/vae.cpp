@@ -1,4 +1,4 @@
-/// A variational autoencoder on MNIST: it learns a code of 20 numbers for digits, and to draw a digit from any code.
+/// A variational autoencoder on MNIST: it learns to encode a digit as 20 numbers, and to draw a digit from any code.
 ///
 ///     build/bin/vae data/mnist       # 15 epochs, and the bound of the test digits after each
 ///     build/bin/vae data/mnist 1     # 1 epoch
@@ -34,7 +34,7 @@ struct Vae : nn::Module {
   struct Normal {
     Tensor mean, log_var;
   };
-  /// q(z|x), the codes that may stand for each image: [B, 784] → [B, kCode] each
+  /// q(z|x), the distribution of the codes of each image: [B, 784] → [B, kCode] each
   Normal encode(const Tensor& x) const {
     const Tensor hidden = relu(encoder2(relu(encoder1(x))));
     return {mean(hidden), log_var(hidden)};
@@ -43,7 +43,7 @@ struct Vae : nn::Module {
   /// The logits of p(x|z), the probability that a pixel is 1: [B, kCode] → [B, 784]
   Tensor decode(const Tensor& z) const { return pixels(relu(decoder2(relu(decoder1(z))))); }
 
-  /// The evidence lower bound of log p(x), in nats an image: [B, 784] → [B]
+  /// The evidence lower bound of log p(x), in nats per image: [B, 784] → [B]
   Tensor elbo(const Tensor& x, Generator& rng) const {
     const Normal q = encode(x);
     const Tensor z = q.mean + exp(0.5 * q.log_var) * randn_like(q.mean, rng);  // section 2.4
@@ -53,7 +53,7 @@ struct Vae : nn::Module {
   }
 };
 
-/// Makes each pixel 1 with its grey as the probability, and 0 otherwise, as in Salakhutdinov & Murray 2008.
+/// Makes each pixel 1 with its grey value as the probability, and 0 otherwise, as in Salakhutdinov & Murray 2008.
 Tensor binarise(const Tensor& normalised, Generator& rng) {
   const Tensor grey = normalised * 0.3081 + 0.1307;  // MNIST's standard deviation and mean
   return (rand_like(grey, rng) < grey).to(DType::float32);

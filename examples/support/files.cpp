@@ -22,7 +22,7 @@ namespace {
                             path.string(), std::generic_category().message(why)));
 }
 
-/// A descriptor of the file, to be closed.
+/// Returns a descriptor of the file, which the caller closes.
 int open_to_write(const std::filesystem::path& path, int flags = 0) {
   const int file =
       linnet::detail::uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666); });
@@ -37,7 +37,7 @@ void make_folders(const std::filesystem::path& folder, std::error_code& error) {
   std::vector<std::filesystem::path> unflushed;
   for (auto at = folder; at.has_relative_path(); at = at.parent_path()) {
     unflushed.push_back(at);
-    if (std::filesystem::exists(at, none)) break;  // this too: who made it may have been killed at once
+    if (std::filesystem::exists(at, none)) break;  // this too: its maker may have been killed at once
   }
   std::filesystem::create_directories(folder, error);
   for (const std::filesystem::path& made : unflushed) {

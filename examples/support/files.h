@@ -8,11 +8,11 @@
 
 namespace linnet::examples {
 
-/// The advice in messages about a run's file that cannot be read. It does not say to delete the file, which may not
-/// be linnet's.
+/// The advice in messages about a run's file that cannot be read. It does not say to delete the file, because the
+/// file may not be linnet's.
 inline constexpr const char* kRemedy = "train anew, into another folder";
 
-/// Creates the folder and those above it, so that a power cut leaves them there. `error` is what went wrong.
+/// Creates the folder and its parents, so that they survive a power cut. `error` says what went wrong.
 void make_folders(const std::filesystem::path& folder, std::error_code& error);
 
 /// Creates the folder that --out names, and its parents, if they do not exist.
@@ -27,7 +27,7 @@ void append(const std::filesystem::path& path, std::string_view bytes);
 /// Waits until the file's content is on the disk (fsync), so that it survives a power cut.
 void flush_to_disk(const std::filesystem::path& path);
 
-/// Flushes stdout. It is no error if nobody reads it any more, as after `| head`.
+/// Flushes stdout. It is no error if the reader has closed it, as `| head` does.
 void flush_output();
 
 }  // namespace linnet::examples

@@ -23,7 +23,7 @@ std::string group_thousands(std::string number);
 /// are not handled.)
 int64_t display_width(std::string_view text);
 
-/// The text cut to at most `columns` columns, with "..." at the end if it was cut and there is room for the dots.
+/// The text cut to at most `columns` columns, with "..." at the end if it was cut and the dots fit.
 std::string shorten(std::string_view text, int64_t columns);
 
 }  // namespace linnet::examples

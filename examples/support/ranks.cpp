@@ -25,8 +25,8 @@
 namespace linnet::examples {
 namespace {
 
-ProcessGroup* joined = nullptr;  // never destroyed, since errors are told to other ranks until the end
-int first_stderr = -1;           // of a rank that is silent
+ProcessGroup* joined = nullptr;  // never destroyed, since it reports errors to other ranks until the end
+int first_stderr = -1;           // the original stderr of a rank that is silent
 
 std::string own_cores() {
   cpu_set_t cores;
@@ -41,7 +41,7 @@ std::string host_name() {
   return name.data();
 }
 
-/// Checksum of this program's file; empty where the system does not give it.
+/// Checksum of this program's file; empty if the system does not provide the file.
 std::string program_checksum() {
   try {
     const std::string bytes = linnet::detail::read_file("/proc/self/exe");
@@ -97,7 +97,7 @@ void restore_stderr() {
 }
 
 int threads_of_rank() {
-  // Ranks that are bound to processors of their own have few each; others have all of the host's.
+  // A rank that is bound to processors of its own has only these. Any other rank has all processors of the host.
   const std::string host = host_name() + '\n';
   int local = 0;
   cpu_set_t all;
@@ -131,7 +131,7 @@ void on_first_rank(const std::function<void()>& body) {
 }
 
 bool on_any_rank(bool flag, ProcessGroup& group) {
-  if (group.world_size() == 1) return flag;  // each step asks
+  if (group.world_size() == 1) return flag;  // fast, since each step calls this
   Tensor count = full({1}, flag ? 1 : 0, DType::float64);
   group.all_reduce(count, {.any_order = true});
   return count.item<double>() > 0;
@@ -167,7 +167,7 @@ std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figur
     if (i < own) all.push_back(of_batch(first + i));
   }
   if (group.world_size() == 1) return all;
-  Figures flat;  // each behind its size
+  Figures flat;  // all figures, those of each batch after their number
   for (const Figures& figures : all) {
     flat.push_back(static_cast<double>(figures.size()));
     flat.insert(flat.end(), figures.begin(), figures.end());

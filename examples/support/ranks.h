@@ -12,9 +12,9 @@ namespace linnet::examples {
 
 struct Settings;
 
-/// A group of this process alone.
+/// A group that contains only this process.
 ProcessGroup& one_rank();
-/// The group of this process and those started with it: of this one alone before `join_ranks`.
+/// The group of all processes that were started together. Before `join_ranks` it contains only this process.
 ProcessGroup& ranks();
 inline bool is_first_rank() { return ranks().rank() == 0; }
 
@@ -22,13 +22,13 @@ inline bool is_first_rank() { return ranks().rank() == 0; }
 ///
 /// Throws: as ProcessGroup.
 void join_ranks();
-/// Writes on stderr where that of this rank is silent, such as the message of an error that others do not have.
+/// Makes stderr of this rank visible again, for an error that other ranks do not have. `join_ranks` silenced it.
 void restore_stderr();
 
-/// The threads that this rank may use of the processors that it shares with other ranks of its host.
+/// The number of threads for this rank, which shares processors with the other ranks of its host.
 int threads_of_rank();
 
-/// Runs `body` on rank 0 while the others wait. What it throws there is thrown on all ranks.
+/// Runs `body` on rank 0 while the others wait. If it throws there, all ranks throw.
 void on_first_rank(const std::function<void()>& body);
 /// Whether the flag is set on any rank.
 bool on_any_rank(bool flag, ProcessGroup& group = ranks());
@@ -39,16 +39,15 @@ int64_t largest_of_ranks(int64_t number);
 /// The flag of rank 0.
 bool of_first_rank(bool flag);
 
-/// What an evaluation computes of a batch, such as the sum of its losses and the number of its examples.
+/// What an evaluation computes for a batch, such as the sum of its losses and the number of its examples.
 using Figures = std::vector<double>;
-/// `of_batch(i)` of each of `count` batches, in their order. Each rank computes those of its own part of them and
-/// takes the others from other ranks, so that what is made of all has the same bits on all ranks and for any number
-/// of them.
+/// Returns `of_batch(i)` for each of `count` batches, in order. Each rank computes a part of the batches and receives
+/// the others from the other ranks. So the figures are bit-identical on all ranks and for any number of ranks.
 ///
 /// Throws: as stop_if_interrupted.
 std::vector<Figures> figures_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
                                         ProcessGroup& group = ranks());
-/// Their sums, added in the order of the batches.
+/// The sums of these figures, added in the order of the batches.
 Figures sums_of_batches(int64_t count, const std::function<Figures(int64_t batch)>& of_batch,
                         ProcessGroup& group = ranks());
 

@@ -1,9 +1,9 @@
 // # 1. A derivative by hand
 //
-// To train a model is to change its numbers, the *parameters*, until another number, the *loss*, is small. The loss
-// says how wrong the model is. The derivative of the loss by a parameter says which way to change that parameter.
-// This chapter finds such derivatives in three ways: by hand, by a difference, and by a program of 40 lines that
-// applies the chain rule for us: an *automatic differentiation engine*, which linnet has too.
+// Training a model means changing its numbers, the *parameters*, until another number, the *loss*, is small. The loss
+// measures how wrong the model is. Its derivative with respect to a parameter says which way to change the parameter.
+// This chapter computes such derivatives in three ways: by hand, by a finite difference, and by a program of 40 lines
+// that applies the chain rule for us, an *automatic differentiation engine*. linnet contains one too.
 
 #include <fmt/core.h>
 
@@ -18,14 +18,14 @@ using namespace linnet::examples;
 
 // ## By hand
 //
-// Our model is one neuron: it takes $x$ and gives $y = \tanh(z)$ with $z = wx + b$. It should give $t$, so the loss
-// is $L = (y - t)^2$. The chain rule multiplies the derivatives on the way from the loss back to $w$. Since
+// Our model is one neuron. It takes $x$ and computes $y = \tanh(z)$ with $z = wx + b$. Its target is $t$, so the loss
+// is $L = (y - t)^2$. The chain rule multiplies the derivatives along the path from the loss back to $w$. Since
 // $\tanh'(z) = 1 - \tanh^2(z) = 1 - y^2$,
 //
 // $$\frac{\partial L}{\partial w} = \frac{dL}{dy}\,\frac{dy}{dz}\,\frac{\partial z}{\partial w} =
 // 2(y-t)\,(1-y^2)\,x$$
 //
-// For $b$ the last factor is 1 instead of $x$. All derivatives together are the *gradient*.
+// For $b$ the last factor is 1 instead of $x$. All these derivatives together are called the *gradient*.
 
 double loss_of(double w, double b, double x, double t) { return std::pow(std::tanh(w * x + b) - t, 2); }
 
@@ -37,9 +37,9 @@ std::pair<double, double> gradient_by_hand(double w, double b, double x, double 
 
 // ## By a difference
 //
-// A derivative is the slope of a curve. We can measure it by a small step to both sides:
-// $\frac{L(w+h) - L(w-h)}{2h}$. This is slow, since every parameter needs two more losses, and only about ten digits
-// are right. But it needs no thought, so it is how one checks a gradient that was derived by hand.
+// A derivative is the slope of a curve. We can estimate it by a small step to each side, $\frac{L(w+h)-L(w-h)}{2h}$.
+// This is slow, since every parameter needs two more evaluations of the loss, and only about ten digits are right.
+// But it needs no derivation, so it is the usual way to check a gradient that was derived by hand.
 
 double gradient_by_difference(double w, double b, double x, double t) {
   const double h = 1e-5;
@@ -48,8 +48,8 @@ double gradient_by_difference(double w, double b, double x, double t) {
 
 // ## By a program
 //
-// Every number that we compute becomes a `Node`. It keeps the nodes that it was computed from and, for each of them,
-// the derivative of its own value by that input. For a product $a \cdot b$ these are $b$ and $a$.
+// Every number that we compute becomes a `Node`. A node stores its inputs and, for each of them, the derivative of
+// its own value with respect to that input. For a product $a \cdot b$ these derivatives are $b$ and $a$.
 
 struct Node {
   double value;
@@ -72,9 +72,9 @@ Number tanh(const Number& a) {
   return std::make_shared<Node>(Node{y, {{a, 1 - y * y}}});
 }
 
-// `backward` begins with $dL/dL = 1$ and goes back. Each node hands its own derivative, times the derivative on the
-// way, to each of its inputs. A value that is used twice gets two such parts, and they are added. So backward may
-// take a node only after all nodes that use it: `sort` lists inputs first. As `seen` stays, a graph serves once.
+// `backward` starts with $dL/dL = 1$ and goes back. For each input, a node multiplies its own gradient by the stored
+// derivative and adds the product to the input's gradient. So a node may come only after all nodes that use it, and
+// `sort` therefore lists inputs first. `seen` is never reset, so a graph can be used only once.
 
 void sort(const Number& node, std::vector<Number>& sorted) {
   if (std::exchange(node->seen, true)) return;
@@ -91,14 +91,14 @@ void backward(const Number& loss) {
   }
 }
 
-// The three must agree. The picture shows the loss for every $w$, and the line with the slope that we found.
+// All three must agree. The picture shows the loss as a function of $w$, and a line with the slope that we found.
 
 int main() {
   const double w = 0.5, b = -0.2, x = 2, t = -0.4, by_difference = gradient_by_difference(w, b, x, t);
   const auto [by_hand, by_hand_b] = gradient_by_hand(w, b, x, t);
 
   const Number nw = number(w), nb = number(b), error = tanh(nw * number(x) + nb) + number(-t);
-  backward(error * error);  // error is used twice, and so gets two parts
+  backward(error * error);  // error is used twice, so it gets a sum of two terms
   fmt::print("dL/dw by hand        {:.12f}\n      by difference  {:.12f}\n", by_hand, by_difference);
   fmt::print("      by the engine  {:.12f}\n", nw->grad);
   fmt::print("dL/db by hand        {:.12f}\n      by the engine  {:.12f}\n", by_hand_b, nb->grad);
@@ -116,5 +116,5 @@ int main() {
 // ## Exercises
 //
 // 1. Take 100 steps $w \leftarrow w - 0.1\,\partial L/\partial w$, and the same for $b$. How small does the loss get?
-// 2. Add `exp` to the engine, and with it a sigmoid $1/(1 + e^{-a})$. It needs a division: add that too.
-// 3. Compute $a \cdot a \cdot a$ with the engine at $a = 3$. Why is the gradient 27, although no line says $3a^2$?
+// 2. Add `exp` and a division to the engine, and build a sigmoid $1/(1 + e^{-a})$ from them.
+// 3. Compute $a \cdot a \cdot a$ with the engine at $a = 3$. Why is the gradient 27, though no line says $3a^2$?

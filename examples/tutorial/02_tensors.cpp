@@ -1,8 +1,8 @@
 // # 2. Tensors, shapes and broadcasting
 //
 // A *tensor* is an array of numbers with a *shape*: a vector has one dim, a matrix two, a batch of colour images
-// four. One op on a tensor replaces a loop, and the loop then runs at the speed of compiled code. This chapter shows
-// shapes, views, broadcasting, and what broadcasting means for gradients, where most mistakes are made.
+// four. One op on a tensor replaces a loop, and that loop runs at the speed of compiled code. This chapter explains
+// shapes, views and broadcasting, and the gradient of a broadcast, where most mistakes are made.
 
 #include <fmt/core.h>
 
@@ -17,10 +17,10 @@ using examples::check;
 
 // ## Shapes and views
 //
-// The numbers lie in memory one after the other, the rows of a matrix in order. The shape only says how to find them:
-// element $[i, j]$ of a $[2, 3]$ matrix lies $3i + j$ places after the first. The factors, here 3 and 1, are the
-// *strides*. A transpose exchanges shape and strides and copies nothing: it is a *view* of the same numbers. So a
-// change of one is seen through the other. `reshape` gives a view too, where the numbers lie in the right order.
+// The numbers of a matrix lie in memory row by row. The shape only says how to find them: element $[i, j]$ of a
+// $[2, 3]$ matrix lies $3i + j$ places after the first. The factors, here 3 and 1, are the *strides*. A transpose
+// swaps sizes and strides and copies nothing: it is a *view* of the same numbers. So a change to one is visible in
+// the other. `reshape` also returns a view if the numbers already lie in the right order.
 
 void show_views() {
   Tensor a = arange(6, DType::float32).reshape({2, 3});
@@ -34,9 +34,9 @@ void show_views() {
 
 // ## Broadcasting
 //
-// An op on two tensors of one shape works element by element. If the shapes differ, they are lined up at their last
-// dims. A dim of size 1, or one that is missing in front, is repeated until it fits; any other difference is an
-// error. The repetition is a view with a stride of 0, so it costs no memory.
+// An op on two tensors of the same shape works element by element. If the shapes differ, their last dims are aligned.
+// A dim of size 1, or one that is missing in front, is repeated until it fits; any other difference is an error. The
+// repetition is a view with a stride of 0, so it costs no memory.
 //
 // | a | b | a + b |
 // |---|---|---|
@@ -57,14 +57,14 @@ void show_broadcasting() {
 // ## The gradient of a broadcast
 //
 // Let $y_{ij} = x_{ij} + b_j$, and let $G_{ij} = \partial L/\partial y_{ij}$ be known. Each $b_j$ is used once in
-// every row, and chapter 1 has shown that the parts of a value that is used several times are added:
+// every row, and chapter 1 showed that the gradients from all uses of a value are added:
 //
 // $$\frac{\partial L}{\partial b_j} = \sum_i G_{ij}\frac{\partial y_{ij}}{\partial b_j} = \sum_i G_{ij}$$
 //
-// So **the gradient of what was repeated is the sum over the repetitions**, and it has the shape of $b$ again. In
-// reverse, the gradient of a sum is repeated: if $s = \sum_i x_i$, each $x_i$ gets $\partial L/\partial s$.
+// So **the gradient of a repeated value is the sum over its repetitions**, and it has the shape of $b$ again. The
+// reverse holds too: the gradient of a sum is repeated. If $s = \sum_i x_i$, each $x_i$ gets $\partial L/\partial s$.
 
-/// Sums a gradient of a result's shape down to the shape of an input that was broadcast to it.
+/// Sums `gradient`, which has the shape of a result, down to `shape`, the shape of an input that was broadcast.
 Tensor sum_to(Tensor gradient, const Shape& shape) {
   while (gradient.rank() > shape.rank()) gradient = gradient.sum(0);  // dims that were missing in front
   for (int dim = 0; dim < shape.rank(); ++dim) {
@@ -75,13 +75,13 @@ Tensor sum_to(Tensor gradient, const Shape& shape) {
 
 // ## A layer by hand
 //
-// A linear layer is a matrix product and a broadcast: $y = xW + b$ for a batch $x$ of 32 rows. In a product
-// $y_{ij} = \sum_k x_{ik} W_{kj}$, the weight $W_{kj}$ meets $x_{ik}$ in each row, and so
-// $\partial L/\partial W_{kj} = \sum_i x_{ik} G_{ij}$, which is the product $x^\top G$. For $x$ it is $G W^\top$. The
-// shapes help to remember them: of the products of $G$ and $W$, transposed or not, only $G W^\top$ is like $x$.
+// A linear layer is a matrix product and a broadcast: $y = xW + b$ for a batch $x$ of 32 rows. In the product
+// $y_{ij} = \sum_k x_{ik} W_{kj}$, the weight $W_{kj}$ is multiplied by $x_{ik}$ in each row $i$. So
+// $\partial L/\partial W_{kj} = \sum_i x_{ik} G_{ij}$, which is the product $x^\top G$. The gradient of $x$ is
+// $G W^\top$. Shapes help to remember it: no other product of $G$ and $W$, transposed or not, has the shape of $x$.
 //
-// The loss is the mean of $(y - t)^2$ over all $n$ elements, so $G = 2(y - t)/n$. linnet's gradients, which the next
-// chapter explains, say the same. float64 has 16 digits, float32 only 7; it is the dtype to check gradients in.
+// The loss is the mean of $(y - t)^2$ over all $n$ elements, so $G = 2(y - t)/n$. The program compares these
+// gradients with linnet's, which the next chapter explains. Both use float64, which has 16 digits, not 7 as float32.
 
 int main() {
   show_views();
@@ -114,6 +114,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. Subtract from each row of a [5, 3] matrix its mean. Which shape must the mean have, and why is [5] wrong?
-// 2. Compute all distances between 4 and 6 points of a plane, [4, 6], from [4, 2] and [6, 2], without a loop.
-// 3. Derive the gradient of $b$ in $y_{ij} = x_{ij} b_i$, where b has the shape [2, 1], and check it.
+// 1. Subtract its mean from each row of a [5, 3] matrix. Which shape must the mean have, and why is [5] wrong?
+// 2. Compute all distances between 4 points and 6 points of a plane without a loop: [4, 6] from [4, 2] and [6, 2].
+// 3. Derive the gradient of $b$ in $y_{ij} = x_{ij} b_i$, where $b$ has the shape [2, 1], and check it.

@@ -1,7 +1,7 @@
 // # 3. linnet's tape
 //
-// The engine of chapter 1 makes a node for every number. Here it is once more, as a list, and linnet's engine beside
-// it.
+// The engine of chapter 1 makes a node for every number. This chapter writes it again as a list, and compares the
+// list with linnet's engine.
 
 #include <fmt/core.h>
 
@@ -16,14 +16,14 @@ using examples::check;
 
 // ## An engine as a list
 //
-// Number the nodes in the order in which they are computed. Then every input has a smaller number than what was
-// computed from it, and nothing has to be sorted: backward takes the numbers from the highest down. Such a list of
-// what was computed is called a *tape*.
+// Number the nodes in the order in which they are computed. Then the inputs of a node have smaller numbers than the
+// node itself, so no sorting is needed: backward visits the nodes from the highest number down. Such a list of
+// computed values is called a *tape*.
 
 struct Entry {
   double value;
-  size_t a = 0, b = 0;    // the numbers of its inputs
-  double da = 0, db = 0;  // its derivatives by them
+  size_t a = 0, b = 0;    // the indices of its inputs
+  double da = 0, db = 0;  // its derivatives with respect to them
   double grad = 0;        // dL/dvalue
 };
 std::vector<Entry> tape;
@@ -34,10 +34,10 @@ size_t multiply(size_t a, size_t b) {
   return record({tape[a].value * tape[b].value, a, b, tape[b].value, tape[a].value});
 }
 
-/// The gradient, by w, of the sum of (xw)² over all elements, where x and w are [n, n].
+/// The gradient, with respect to w, of the sum of (xw)² over all elements, where x and w are [n, n].
 Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>& w, size_t n) {
   tape.clear();
-  for (const double value : w) record({value});  // w has the numbers 0 … n² − 1
+  for (const double value : w) record({value});  // w is the entries 0 … n² − 1
   size_t loss = record({0});
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j < n; ++j) {
@@ -58,20 +58,20 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 
 // ## Nodes of tensors
 //
-// In linnet a node stands for a whole op on tensors. It keeps no derivatives: in a product of two [n, n] matrices
-// each result has $2n$, together $2n^3$. It keeps a function instead, which makes of the gradient $G$ of its result
-// those of its inputs: $G W^\top$ and $x^\top G$ (chapter 2). The tensors that this function reads, here $x$ and $W$,
-// are kept too. These *saved tensors* are why training takes more memory than evaluation.
+// In linnet a node stands for a whole op on tensors. It does not store derivatives: a product of two [n, n]
+// matrices has $2n^3$ of them. It stores a function instead, which computes the gradients of its inputs, $G W^\top$
+// and $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function
+// reads, here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
-// A node has a number here too, and `backward` (`core/autograd/engine.cpp`) goes from the highest down and adds the
-// parts that meet in a node. A *leaf*, a tensor that no op made and that requires gradients, keeps the sum.
+// linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
+// the gradients that reach a node. A *leaf*, a tensor that requires gradients and is no op's result, keeps the sum.
 //
 // ## Four rules
 //
-// - Gradients **add up** over losses. Backward runs once for a loss, unless `{.retain = true}` (`retain_graph`).
-// - Under `NoGrad` nothing is recorded: evaluation is cheaper there, and parameters can be edited.
-// - Most backwards are made of ops and can be recorded themselves. Fused ops have a first derivative alone.
-// - A saved tensor must not be edited before backward. linnet notices it and throws.
+// - Gradients **add up** over losses. Backward runs once per loss, unless `{.retain = true}` (`retain_graph`).
+// - Under `NoGrad` nothing is recorded: evaluation is cheaper there, and parameters can be edited in place.
+// - Most backward functions are made of ops, so they can be recorded too. Fused ops have only a first derivative.
+// - A saved tensor must not be edited before backward. linnet detects such an edit and throws.
 
 void show_rules() {
   Tensor w = scalar(3, DType::float64).set_requires_grad();
@@ -82,7 +82,7 @@ void show_rules() {
   fmt::print("the second derivative: {}\n", grad({slope}, {w})[0].item());
 
   const Tensor y = w.square();  // saves w
-  NoGrad no_grad;               // without it, the next line would be refused: w is a leaf that tracks gradients
+  NoGrad no_grad;               // without it, the next line would throw: w is a leaf that requires gradients
   w -= 0.1 * w.grad();
   try {
     backward(y);
@@ -115,6 +115,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. How many entries has the list for [n, n] matrices? Derive the number that the program prints for n = 64.
+// 1. How many entries does the list have for [n, n] matrices? Derive the number that the program prints for n = 64.
 // 2. Record a chain of 100,000 products with linnet. Why would the recursive `sort` of chapter 1 be a problem there?
 // 3. Compute $\tanh$'s third derivative at 0.5 with `create_graph`, and compare it with the formula.

@@ -1,8 +1,8 @@
 // # 4. A perceptron on MNIST, and what each line costs
 //
 // MNIST has 60,000 images of handwritten digits, each of 28 × 28 = 784 pixels. A *multilayer perceptron* with one
-// hidden layer learns to read them in one pass over the data, an *epoch*. This chapter trains it with the loop that
-// all training loops have, and measures every line of it.
+// hidden layer learns to read them in one pass over the data, an *epoch*. This chapter trains it with the same loop
+// as every training program, and measures the time of each line.
 
 #include <fmt/core.h>
 
@@ -17,11 +17,11 @@ using examples::check;
 
 // ## The model
 //
-// A linear layer is $xW^\top + b$ with a batch $x$ of $B$ rows. Two of them without anything between would be one
-// linear layer again, so a function that is not linear stands between them: GELU, a smooth form of $\max(x, 0)$. The
-// last layer gives ten numbers per image, the *logits* $z$, one for each digit. Softmax makes probabilities of them,
-// $p_c = e^{z_c} / \sum_j e^{z_j}$, and the loss is the mean of $-\log p_t$, where $t$ is the right digit. This is
-// the *cross-entropy*. It is 0 for a model that is sure and right, and $\log 10 = 2.30$ for one that guesses.
+// A linear layer is $xW^\top + b$ with a batch $x$ of $B$ rows. Two linear layers in a row would equal a single one,
+// so a nonlinear function stands between them: GELU, a smooth form of $\max(x, 0)$. The last layer computes ten
+// numbers per image, the *logits* $z$, one for each digit. Softmax turns them into probabilities,
+// $p_c = e^{z_c} / \sum_j e^{z_j}$. The loss is the mean of $-\log p_t$, where $t$ is the right digit. It is called
+// the *cross-entropy*. It is 0 for a model that is certain and right, and $\log 10 = 2.30$ for one that guesses.
 
 constexpr int64_t kBatch = 64, kPixels = 784, kHidden = 128, kDigits = 10;
 
@@ -34,8 +34,8 @@ struct Mlp : nn::Module {
 
 // ## The gradient of cross-entropy
 //
-// By hand: $\log p_t = z_t - \log \sum_j e^{z_j}$, so $\partial(-\log p_t)/\partial z_c = p_c - 1$ for $c = t$, and
-// $p_c$ for the others. Each logit is pushed by the difference between the probability and what it should have been.
+// Since $\log p_t = z_t - \log \sum_j e^{z_j}$, the derivative $\partial(-\log p_t)/\partial z_c$ is $p_c - 1$ for
+// $c = t$ and $p_c$ otherwise: the probability minus its target, which is 1 for the right digit and 0 for the others.
 
 void check_gradient() {
   Generator rng(1);
@@ -47,12 +47,12 @@ void check_gradient() {
 
 // ## What a step should cost
 //
-// A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. Forward, that is
-// $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million for the first layer and 0.16 million for the second. Backward, each
-// layer needs its weights' gradient, which takes as many again, and its input's gradient, as many once more; but the
-// first layer's input is the data, which needs none. AdamW updates each of the 101,770 parameters and its two means.
+// A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. In forward, that is
+// $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million for the first layer and 0.16 million for the second. In backward,
+// the gradient of a layer's weights takes as many again, and so does that of its input. The first layer's input is
+// the data, which needs no gradient. AdamW updates each of the 101,770 parameters and its two moving averages.
 
-/// Milliseconds that each line took, over all steps.
+/// The milliseconds that each line took, summed over all steps.
 struct Lines {
   std::vector<examples::Bar> bars;
   size_t line = 0;
@@ -116,5 +116,5 @@ int main(int argc, char** argv) try {
 // ## Exercises
 //
 // 1. How well does a single linear layer read the digits? And is the first loss near 2.30?
-// 2. Start both layers with weights of 0. Why do the hidden units stay the same, and what does the model learn then?
+// 2. Start both layers with weights of 0. Why do the hidden units stay equal, and what does the model learn then?
 // 3. Derive the gradient of the first layer's bias by hand, with $\mathrm{gelu}'$ from `grad`, and check it.

@@ -1,7 +1,7 @@
-// # 5. Optimizers on a surface that one can see
+// # 5. Optimizers on a surface that you can see
 //
-// An *optimizer* decides how far each parameter moves, given the gradient. Here the loss has only two parameters, so
-// that one can watch four optimizers at work:
+// An *optimizer* decides from the gradient how far each parameter moves. Here the loss has only two parameters, so
+// that we can watch four optimizers at work:
 //
 // $$f(x, y) = (1 - x)^2 + 5\,(y - x^2)^2$$
 //
@@ -40,17 +40,17 @@ void walk(Path& path, const std::function<void(Tensor& p, const Tensor& g)>& ste
 
 // ## Four rules
 //
-// With the gradient $g$ and the learning rate $\eta$, in each step, for each parameter $p$:
+// In each step, for each parameter $p$ with the gradient $g$, and with the learning rate $\eta$:
 //
-// - **SGD** goes down the slope: $p \leftarrow p - \eta g$.
-// - **Momentum** goes by a velocity: $v \leftarrow \mu v + g$ and $p \leftarrow p - \eta v$. Steps to and fro across
-//   the valley cancel in $v$, and steps along it add up, to $1/(1-\mu)$ times as much.
-// - **RMSprop** divides by the size that gradients have had: $s \leftarrow \alpha s + (1-\alpha) g^2$ and
-//   $p \leftarrow p - \eta g / (\sqrt{s} + \epsilon)$. All parameters then move at about the same speed.
-// - **Adam** does both, with a mean $m$ of $g$ and a mean $s$ of $g^2$. Both begin at 0, and so are too small at
-//   first: after $t$ steps, a mean of decay $\beta$ has only $1 - \beta^t$ of its weight.
-//   $p \leftarrow p - \eta\,\hat m / (\sqrt{\hat s} + \epsilon)$ with $\hat m = m / (1 - \beta_1^t)$, and so
-//   $\hat s$.
+// - **SGD** steps down the slope: $p \leftarrow p - \eta g$.
+// - **Momentum** steps by a velocity: $v \leftarrow \mu v + g$ and $p \leftarrow p - \eta v$. Steps back and forth
+//   across the valley cancel in $v$. Steps along it add up, to $1/(1-\mu)$ times their size.
+// - **RMSprop** divides by the recent size of the gradients: $s \leftarrow \alpha s + (1-\alpha) g^2$ and
+//   $p \leftarrow p - \eta g / (\sqrt{s} + \epsilon)$. So all parameters move at about the same speed.
+// - **Adam** does both, with a moving average $m$ of $g$ and another, $s$, of $g^2$. Both start at 0, so they are too
+//   small at first: after $t$ steps, an average with decay $\beta$ has only $1 - \beta^t$ of its weight. Adam divides
+//   by that: $p \leftarrow p - \eta\,\hat m / (\sqrt{\hat s} + \epsilon)$, where $\hat m = m / (1 - \beta_1^t)$ and
+//   $\hat s = s / (1 - \beta_2^t)$.
 
 Tensor adam_by_hand(double lr) {
   Path path{"Adam by hand"};
@@ -67,9 +67,9 @@ Tensor adam_by_hand(double lr) {
 
 // ## How large may a step be?
 //
-// Near the minimum the loss is a parabola in each direction, $\frac{1}{2} c\,d^2$ at the distance $d$. SGD makes of
-// $d$ the distance $(1 - \eta c)\,d$. So it needs $\eta < 2/c$ for the *largest* curvature $c$, and then the
-// *smallest* one says how long it takes. Both are eigenvalues of the Hessian, the matrix of second derivatives.
+// Near the minimum the loss is a parabola in each direction, $\frac{1}{2} c\,d^2$ at the distance $d$. A step of SGD
+// changes $d$ to $(1 - \eta c)\,d$. SGD therefore needs $\eta < 2/c$ for the *largest* curvature $c$. The *smallest*
+// curvature then decides how long it takes. Both are eigenvalues of the Hessian, the matrix of second derivatives.
 
 void print_curvatures() {
   const Tensor h = hessian(valley, tensor({1, 1}, DType::float64));
@@ -79,7 +79,7 @@ void print_curvatures() {
              half + root, half - root, 2 / (half + root));
 }
 
-// The picture shows lines of equal loss $c$. Both terms of $f$ are squares, so their points are
+// The picture shows contours of equal loss $c$. Both terms of $f$ are squares, so the points of a contour are
 // $x = 1 + \sqrt{c} \cos a$ and $y = x^2 + \sqrt{c/5} \sin a$, for every angle $a$.
 
 examples::Series contour(double c) {
@@ -117,4 +117,4 @@ int main() {
 //
 // 1. From (0.9, 0.9), take 2,000 steps of SGD just below and just above the printed bound. What happens?
 // 2. Write momentum by hand, and check it against `nn::SGD`. How much faster is it here with the same learning rate?
-// 3. Multiply $f$ by 100. Which of the four paths stay as they are, and why?
+// 3. Multiply $f$ by 100. Which of the four paths do not change, and why?

@@ -3,14 +3,14 @@
 // A text is a sequence of *tokens*: characters, words or parts of words. *Attention* lets every token collect what it
 // needs from all others (Vaswani et al. 2017).
 //
-// Each token $i$ has three vectors of $D$ numbers, which linear layers make from it: a *query* $q_i$ says what it
-// looks for, a *key* $k_i$ what it offers to be found by, and a *value* $v_i$ what it hands over. The score
-// $s_{ij} = q_i \cdot k_j / \sqrt{D}$ says how well key $j$ fits query $i$. A softmax makes weights of the scores,
-// which are positive and sum to 1, and the output is the weighted mean of the values:
+// Linear layers make three vectors of $D$ numbers from each token $i$. The *query* $q_i$ says what the token looks
+// for, the *key* $k_i$ says what others can find it by, and the *value* $v_i$ is what it passes on. The score
+// $s_{ij} = q_i \cdot k_j / \sqrt{D}$ says how well key $j$ matches query $i$. A softmax turns the scores of a query
+// into weights, which are positive and sum to 1. The output is the weighted mean of the values:
 //
 // $$o_i = \sum_j p_{ij} v_j, \qquad p_{ij} = \frac{e^{s_{ij}}}{\sum_l e^{s_{il}}}$$
 //
-// For all tokens at once, $O = \mathrm{softmax}(QK^\top/\sqrt{D})\,V$, with a softmax for each row.
+// For all tokens at once, $O = \mathrm{softmax}(QK^\top/\sqrt{D})\,V$, with a softmax over each row.
 
 #include <fmt/core.h>
 
@@ -23,7 +23,7 @@
 using namespace linnet;
 using examples::check;
 
-/// The weights for q and k of [N, D]. Where `seen`, [N, N], is false, they are 0.
+/// The attention weights for q and k, both [N, D]. They are 0 where `seen`, [N, N], is false.
 Tensor weights(const Tensor& q, const Tensor& k, const Tensor& seen) {
   const Tensor scores = matmul(q, k.t()) / std::sqrt(double(q.size(1)));
   return softmax(where(seen, scores, -INFINITY), 1);
@@ -46,12 +46,12 @@ void show_scale(Generator& rng) {
 
 // ## Two masks
 //
-// A model that writes a text must not see what comes later. So attention is *causal*: token $i$ sees tokens $j \le i$
-// alone. The other scores become $-\infty$ before the softmax, and $e^{-\infty} = 0$. One pass over the text then
-// trains a prediction at every place.
+// A model that generates text must not see later tokens. So its attention is *causal*: token $i$ sees only the tokens
+// $j \le i$. The other scores become $-\infty$ before the softmax, and $e^{-\infty} = 0$. One pass over the text then
+// trains a prediction at every position.
 //
-// Texts of a batch have different lengths, and are filled up with *padding* to one shape. No token may see it: the
-// mask is false in the columns of padding. The program changes what is masked, and no other output changes by a bit.
+// The texts of a batch have different lengths, so *padding* fills them up to one shape. No token may see padding: the
+// mask is false in its columns. The program edits masked tokens; all other outputs stay the same, bit for bit.
 
 Tensor every(int64_t n) { return ones({n, n}, DType::boolean); }
 
@@ -68,7 +68,7 @@ void check_masks(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 // ## Heads
 //
-// A layer of width $C$ has $H$ *heads*, each with $D = C/H$ numbers and a softmax of its own, so that they can look
+// A layer of width $C$ has $H$ *heads*. Each has $D = C/H$ numbers per token and its own softmax, so heads can look
 // for different things. Only shapes change. linnet's op takes [B, H, N, D] for B texts.
 
 Tensor split_heads(const Tensor& x, int64_t heads) {  // [B, N, C] → [B, H, N, D]
@@ -87,7 +87,7 @@ void check_op(Generator& rng) {
   }
 }
 
-// Six words, each with a random vector that is query, key and value at once. Equal words find each other.
+// The example has six words. One random vector is a word's query, key and value. Equal words attend to each other.
 
 int main() {
   Generator rng(3);
@@ -113,7 +113,6 @@ int main() {
 // ## Exercises
 //
 // 1. Show that attention without a mask does not know the order of the tokens: permute them, and look at the output.
-// 2. How many operations does it take for N tokens, and how many numbers do the weights of 8 heads need for N =
-//    65,536?
+// 2. How many operations does attention take for N tokens? How many weights do 8 heads have at N = 65,536?
 // 3. Derive $\partial L/\partial V$, $\partial L/\partial S$ and $\partial L/\partial Q$ from
 //    $\partial L/\partial O$.

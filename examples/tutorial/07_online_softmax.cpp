@@ -1,7 +1,7 @@
-// # 7. The same without the N×N array
+// # 7. Attention without the N×N array
 //
-// The weights of attention are N×N float32 a head: 128 GiB for 8 heads at 65,536 tokens. The output is N×D. This
-// chapter computes it in tiles of weights, of which one exists at a time (*FlashAttention*, Dao et al. 2022).
+// For 8 heads at 65,536 tokens, the N×N weights of attention take 128 GiB in float32. The output is only N×D. This
+// chapter computes it from tiles of the weights, of which one exists at a time (*FlashAttention*, Dao et al. 2022).
 
 #include <fmt/core.h>
 
@@ -16,16 +16,16 @@ using examples::check;
 
 // ## A softmax in one pass
 //
-// A softmax divides $e^{s_j}$ by the sum of all. As $e^{1000}$ overflows, one subtracts the largest score $m$ first:
-// $e^{s_j - m} / \sum_l e^{s_l - m}$ is the same. This seems to need all scores before the first output. It does not:
-// keep $m$, the sum $z = \sum_l e^{s_l - m}$ and $a = \sum_l e^{s_l - m} v_l$ of the keys so far. If a new tile of
-// keys has a larger maximum $m'$, then $z$ and $a$ times $e^{m - m'}$ are what they would be with $m'$ from the
-// beginning. At the end the output is $a / z$.
+// A softmax divides $e^{s_j}$ by the sum of all of them. Since $e^{1000}$ overflows, one subtracts the largest score
+// $m$ first: $e^{s_j - m} / \sum_l e^{s_l - m}$ is the same. This seems to need all scores before the first output.
+// It does not: keep $m$, the sum $z = \sum_l e^{s_l - m}$ and $a = \sum_l e^{s_l - m} v_l$ of the keys so far. If a
+// new tile of keys has a larger maximum $m'$, multiply $z$ and $a$ by $e^{m - m'}$. This gives the values that they
+// would have with $m'$ from the beginning. At the end the output is $a / z$.
 
 constexpr int64_t kTile = 64;  // N is a multiple of it here
 
 struct Output {
-  Tensor o, l;  // [N, D]; [N, 1], log of the sum of exp(scores), by which backward finds the weights again
+  Tensor o, l;  // [N, D]; [N, 1], the log of the sum of exp(scores); backward recomputes the weights from it
 };
 
 Output tiled_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -54,9 +54,9 @@ Output tiled_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 // $$\frac{\partial L}{\partial V} = P^\top G, \qquad \frac{\partial L}{\partial s_{ij}} = p_{ij}\,(G_i v_j - G_i
 // o_i)$$
 //
-// where $G_i v_j$ and $G_i o_i$ are products of vectors. The sum over a row of $P$ is in $G_i o_i$, so a tile needs
-// no other tile. Its weights are found again as $p_{ij} = e^{s_{ij} - l_i}$, with the $l_i = m_i + \log z_i$ that
-// forward kept. So backward computes the scores a second time: it trades operations for memory.
+// where $G_i v_j$ and $G_i o_i$ are dot products. $G_i o_i$ already contains the sum over a row of $P$, so a tile
+// needs no other tile. Its weights are recomputed as $p_{ij} = e^{s_{ij} - l_i}$, with the $l_i = m_i + \log z_i$
+// that forward saved. So backward computes the scores a second time: it trades operations for memory.
 
 struct Gradients {
   Tensor q, k, v;
@@ -80,7 +80,7 @@ Gradients tiled_backward(const Tensor& q, const Tensor& k, const Tensor& v, cons
   return grad;
 }
 
-/// The most memory, in MiB, that a function needs at one time beyond what is there already.
+/// The peak memory, in MiB, that `function` allocates on top of what is already in use.
 template <class Function>
 double peak_of(const Function& function) {
   reset_peak_memory();
@@ -109,12 +109,12 @@ int main() {
                       "07_memory.png");
 }
 // <!-- output -->
-// linnet's `softmax_attention` works in this way, in one kernel (`ops/cpu/attention/attention.cpp`).
+// linnet's `softmax_attention` works in the same way, in one kernel (`ops/cpu/attention/attention.cpp`).
 //
 // ![Memory against tokens: with the array, and in tiles](07_memory.png)
 //
 // ## Exercises
 //
-// 1. Make it causal. Which tiles need a mask, which can be left out, and how much work is that?
+// 1. Make it causal. Which tiles need a mask, which can be skipped, and how much work remains?
 // 2. What does the output become if $m$ is left at 0, for scores around 1,000? And for scores around 1?
-// 3. Merge two halves of the keys that were computed apart, from their $(m, z, a)$. Does the order matter?
+// 3. Process two halves of the keys separately and merge their results $(m, z, a)$. Does the order matter?

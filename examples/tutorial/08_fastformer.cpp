@@ -1,8 +1,8 @@
 // # 8. Fastformer, equation by equation
 //
-// Softmax attention compares every token with every other: N² scores. Fastformer (Wu et al. 2021) lets every token
-// meet a *summary* of all tokens instead. A summary is one sum over the tokens, so the time is proportional to N, not
-// to N². This chapter computes the paper's equations 3 to 6 line by line, for one head of $D$ numbers.
+// Softmax attention compares every token with every other: N² scores. Fastformer (Wu et al. 2021) combines every
+// token with a *summary* of all tokens instead. A summary is one sum over the tokens, so the time is proportional to
+// N, not to N². This chapter computes the paper's equations 3 to 6 line by line, for one head of $D$ numbers.
 
 #include <fmt/core.h>
 
@@ -19,8 +19,8 @@ using examples::check;
 
 // ## A weighted sum of all tokens
 //
-// Additive attention scores a token by itself: the product of its vector with a learned vector $w$. A softmax over
-// all tokens makes weights of the scores. There are N of them, not N².
+// Additive attention scores each token by itself, as the dot product of its vector with a learned vector $w$. A
+// softmax over all tokens turns the scores into weights. There are N of them, not N².
 
 /// softmax_i(w·x_i/√D) for x of [N, D] and w of [D]: [N, 1].
 Tensor additive_weights(const Tensor& x, const Tensor& w) {
@@ -32,12 +32,13 @@ Tensor additive_weights(const Tensor& x, const Tensor& w) {
 // $$\alpha_i = \mathrm{softmax}_i(w_q^\top q_i/\sqrt{D}), \qquad q = \sum_i \alpha_i q_i$$
 //
 // is the *global query*, a summary of all queries (eqs. 3 and 4). Its elementwise product with each key, written
-// $\circ$, is $p_i = q \circ k_i$. These are summed in the same way (eqs. 5 and 6) to the *global key*:
+// $\circ$, is $p_i = q \circ k_i$. A second weighted sum, of these $p_i$, is the *global key* (eqs. 5 and 6):
 //
 // $$\beta_i = \mathrm{softmax}_i(w_k^\top p_i/\sqrt{D}), \qquad k = \sum_i \beta_i p_i$$
 //
-// Each value is multiplied by it, $u_i = k \circ v_i$. A linear layer follows, and the queries are added to its
-// result. So each token gets something of its own ($v_i$ and $q_i$) and something of all ($k$, which has $q$ in it).
+// Each value is multiplied by the global key, $u_i = k \circ v_i$. A linear layer follows, and the queries are added
+// to its result. So each output combines the token's own $v_i$ and $q_i$ with a summary of all tokens, $k$. This
+// summary contains the global query $q$.
 
 Tensor fastformer(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w_q, const Tensor& w_k) {
   const Tensor alpha = additive_weights(q, w_q);     // eq. 3
@@ -50,14 +51,14 @@ Tensor fastformer(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
 
 // ## A causal form
 //
-// When a text is written, token $i$ may see tokens $j \le i$ alone, and needs the summary of its own prefix. The
-// paper has no such form. A sum over each prefix is a running sum, so it costs no more:
+// When a model generates text, token $i$ may see only the tokens $j \le i$, so it needs the summary of its own
+// prefix. The paper has no such form. A sum over each prefix is a running sum, so it costs no more:
 //
 // $$q^{(i)} = \frac{\sum_{j \le i} e^{s_j} q_j}{\sum_{j \le i} e^{s_j}}$$
 //
-// With `cumsum` this is one line, but $e^{s_j}$ overflows for large scores, and to subtract the largest of all scores
-// does not help: if a late score is much larger than the early ones, their exponentials become 0, and early tokens
-// divide 0 by 0. linnet's kernel keeps a running maximum instead, as chapter 7 does.
+// With `cumsum` this is one line, but $e^{s_j}$ overflows for large scores. Subtracting the largest of all scores
+// does not help: if a late score is much larger than the early ones, their exponentials become 0, and the output of
+// an early token is 0 divided by 0. linnet's kernel uses a running maximum instead, as chapter 7 does.
 
 Tensor prefix_pool(const Tensor& scores, const Tensor& x) {  // [N], [N, D]
   const Tensor e = exp(scores - scores.max()).unsqueeze(1);
@@ -77,7 +78,7 @@ void show_causal(Generator& rng) {
   check(allclose(stable(large)[0], x[0]), "attention_pool is stable");
 }
 
-/// The least time, since other programs may disturb some.
+/// The least of the measured times, since other programs may slow some of them down.
 double milliseconds(const std::function<void()>& work) { return examples::measure(work, 0).least_ms; }
 
 int main() {
@@ -108,5 +109,5 @@ int main() {
 // ## Exercises
 //
 // 1. $p_i$ need not be stored: show that $k = q \circ \sum_i \beta_i k_i$, and find $w_k^\top p_i$ without $p_i$ too.
-// 2. How many parameters has a layer of width $C$ whose values share the queries' map? Count those of linnet's.
+// 2. How many parameters does a layer of width $C$ have if queries and values share a projection? Count linnet's.
 // 3. Without positions, does Fastformer's output for a token depend on the order of the other tokens?

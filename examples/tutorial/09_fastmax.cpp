@@ -1,8 +1,8 @@
 // # 9. Fastmax: why it is linear
 //
-// Fastformer gave up weights for pairs of tokens. Fastmax (Gerami et al. 2024) keeps a weight for each pair of query
-// and key, and still takes time proportional to N. The idea is to replace $e^s$ in softmax by a polynomial, and then
-// to exchange the order of two sums.
+// Fastformer has no weights for pairs of tokens. Fastmax (Gerami et al. 2024) has a weight for each pair of query and
+// key, and still takes time proportional to N. It replaces $e^s$ in softmax by a polynomial, and then exchanges the
+// order of two sums.
 
 #include <fmt/core.h>
 
@@ -32,7 +32,7 @@ Tensor standardised(const Tensor& x) {
   return centred * rsqrt(centred.square().mean(1, true) + 1e-5);  // eq. 6; 1e-5 is for vectors of equal numbers
 }
 
-/// As it is written: N² weights.
+/// The formula as written, with N² weights.
 Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor s = matmul(standardised(q), standardised(k).t()), f = 1 + s + s.square() / 2;
   return matmul(f, v) / f.sum(1, true);
@@ -46,14 +46,15 @@ Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
 //
 // $$= \sum_{a,b} (\hat q_a \hat q_b)(\hat k_a \hat k_b)$$
 //
-// So $f(\hat q \cdot \hat k) = \phi_q(\hat q) \cdot \phi_k(\hat k)$, with the *features* 1, all $x_a$, and all
-// $x_a x_b$, which for queries are divided by 2. They are $M = 1 + D + D^2$ numbers. Now the query leaves the sum:
+// So $f(\hat q \cdot \hat k) = \phi_q(\hat q) \cdot \phi_k(\hat k)$. The *features* $\phi_k(x)$ are 1, all $x_a$ and
+// all $x_a x_b$, and $\phi_q$ divides the $x_a x_b$ by 2. These are $M = 1 + D + D^2$ numbers. Now the query can be
+// moved out of the sum:
 //
 // $$\sum_j f(s_{ij})\,v_j^\top = \phi_q(\hat q_i)^\top S, \qquad S = \sum_j \phi_k(\hat k_j)\,v_j^\top$$
 //
 // $S$ is an $M \times D$ matrix that does not depend on $i$. It is computed once, in N steps, and used by all N
-// queries. For $e^s$ no finite list of features does this: its series has all powers. The denominator is the same sum
-// with 1 as the value, so that values get one more column, of ones (eqs. 20 to 29).
+// queries. No finite list of features does this for $e^s$, because its series contains all powers. The denominator is
+// the same sum with 1 in place of each value, so the values get one more column, of ones (eqs. 20 to 29).
 
 /// [N, D] → [N, 1 + D + D²]; `half` divides the products by 2.
 Tensor features(const Tensor& x, bool half) {
@@ -71,12 +72,13 @@ Tensor factorised(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 // ## When is it faster?
 //
-// The first form takes $4 N^2 D$ operations, the second $4 N M (D + 1)$: it wins once $N > M (D+1)/D$, about $D^2$.
-// $x_a x_b$ and $x_b x_a$ are the same, so linnet keeps one of them with twice the weight, $M = (D+1)(D+2)/2$, and
-// wins at half of that. Short texts are better off with the first form; `fastmax` chooses by N and D. Operations are
-// not all: this program writes its features to memory and reads them again, so that it may win later in the picture.
+// The first form takes $4 N^2 D$ operations, the second $4 N M (D + 1)$. The second takes fewer once $N > M (D+1)/D$,
+// which is about $D^2$. Since $x_a x_b$ and $x_b x_a$ are equal, linnet keeps one of them with twice the weight. Then
+// $M = (D+1)(D+2)/2$, and half as many tokens are enough. The first form is faster for short texts; `fastmax` chooses
+// by N and D. Operations are not the only cost: this program also writes its features to memory and reads them again,
+// so the lines in the picture may cross at a larger N.
 
-/// The least time, since other programs may disturb some.
+/// The least of the measured times, since other programs may slow some of them down.
 double milliseconds(const std::function<void()>& work) { return examples::measure(work, 0).least_ms; }
 
 int main() {
@@ -106,6 +108,9 @@ int main() {
 //
 // ## Exercises
 //
-// 1. Make it causal: $S$ becomes a running sum over the keys. Compare it with `fastmax`. What does it cost in memory?
-// 2. Write the features without doubles, $(D+1)(D+2)/2$ of them, and check that $\phi_q \cdot \phi_k$ stays the same.
-// 3. Why does order 1, $f(s) = 1 + s$, need another scale? Find the smallest weight for standardised vectors.
+// 1. Make it causal: $S$ becomes a running sum over the keys. Compare it with `fastmax`. How much memory does it
+//    take?
+// 2. Write the features without duplicates, $(D+1)(D+2)/2$ of them, and check that $\phi_q \cdot \phi_k$ stays the
+//    same.
+// 3. Why does order 1, $f(s) = 1 + s$, need another scale of the scores? Find the smallest weight for standardised
+//    vectors.

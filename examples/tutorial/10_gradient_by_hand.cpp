@@ -1,8 +1,8 @@
 // # 10. Fastmax's gradient by hand, against the tape
 //
-// The tape can differentiate the factorised form of chapter 9, but it keeps the features of all tokens for that: $NM$
-// numbers. The paper leaves a gradient without them as future work (section 2.5). This chapter derives one that keeps
-// only $\hat q$, $\hat k$, $v$, the output and the denominator, all of which are $N \times D$ or smaller.
+// The tape can differentiate the factorised form of chapter 9, but for that it saves the features of all tokens: $NM$
+// numbers. The paper leaves a gradient without them as future work (section 2.5). This chapter derives one that saves
+// only $\hat q$, $\hat k$, $v$, the output and the denominator, each of size $N \times D$ or less.
 
 #include <fmt/core.h>
 
@@ -13,7 +13,7 @@
 using namespace linnet;
 using examples::check;
 
-// Forward, as in chapter 9. The values have one more column, of ones, for the denominator $g$.
+// Forward is as in chapter 9. The values have one more column, of ones, for the denominator $g$.
 
 Tensor features(const Tensor& x, double c) {  // [N, D] → [N, 1 + D + D²]
   return concat({ones({x.size(0), 1}, x.dtype()), x, c * (x.unsqueeze(2) * x.unsqueeze(1)).reshape({x.size(0), -1})},
@@ -22,7 +22,7 @@ Tensor features(const Tensor& x, double c) {  // [N, D] → [N, 1 + D + D²]
 Tensor with_one(const Tensor& v) { return concat({v, ones({v.size(0), 1}, v.dtype())}, 1); }
 
 struct Kept {
-  Tensor q, k, v, o, g;  // [N, D] each, but g: [N, 1]
+  Tensor q, k, v, o, g;  // [N, D] each, except g: [N, 1]
 };
 
 Kept forward(const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -33,22 +33,23 @@ Kept forward(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 // ## Step 1: the quotient
 //
-// $o_i = F_i / g_i$, and $G_i = \partial L/\partial o_i$ is given. The derivatives are $1/g$ and $-F/g^2 = -o/g$, so
-// the gradient of $F_i$ is $G_i/g_i$, and that of $g_i$ is $-G_i \cdot o_i/g_i$: together a vector $u_i$ of $D + 1$
-// numbers.
+// $o_i = F_i / g_i$, and $G_i = \partial L/\partial o_i$ is given. The derivatives of the quotient are $1/g$ and
+// $-F/g^2 = -o/g$. So the gradient of $F_i$ is $G_i/g_i$, and the gradient of $g_i$ is $-G_i \cdot o_i/g_i$. Together
+// they are a vector $u_i$ of $D + 1$ numbers.
 //
 // ## Step 2: two products
 //
 // $[F_i, g_i] = S^\top \phi_q(\hat q_i)$ with $S = \sum_n \phi_k(\hat k_n)\,\tilde v_n^\top$ and
-// $\tilde v_n = [v_n, 1]$. Both are products, whose gradients chapter 2 derived. With
-// $R = \sum_i \phi_q(\hat q_i)\,u_i^\top$, which is $\partial L/\partial S$, the gradients of $\phi_q(\hat q_i)$,
-// $\phi_k(\hat k_n)$ and $\tilde v_n$ are $S u_i$, $R \tilde v_n$ and $R^\top \phi_k(\hat k_n)$. $R$ is to the
-// queries what $S$ is to the keys: a sum over N tokens. Time is linear again.
+// $\tilde v_n = [v_n, 1]$. Both are products, whose gradients chapter 2 derived. Let
+// $R = \sum_i \phi_q(\hat q_i)\,u_i^\top$, which is $\partial L/\partial S$. Then the gradients of
+// $\phi_q(\hat q_i)$, $\phi_k(\hat k_n)$ and $\tilde v_n$ are $S u_i$, $R \tilde v_n$ and $R^\top \phi_k(\hat k_n)$,
+// in this order. $R$ is a sum over the N queries, as $S$ is a sum over the N keys, so the time is linear again.
 //
 // ## Step 3: the features
 //
-// The features are 1, $x_a$ and $c\,x_a x_b$. With the gradient $w_a$ of the second part and $W_{ab}$ of the third,
-// that of $x_a$ is $w_a + c \sum_b (W_{ab} + W_{ba})\,x_b$, or $w + c\,(W + W^\top)\,x$ for all of them.
+// The features are 1, $x_a$ and $c\,x_a x_b$. Let $w_a$ be the gradient of the second part, and $W_{ab}$ that of the
+// third. Then the gradient of $x_a$ is $w_a + c \sum_b (W_{ab} + W_{ba})\,x_b$. For all $x_a$ together it is
+// $w + c\,(W + W^\top)\,x$.
 
 Tensor features_backward(const Tensor& x, const Tensor& gradient, double c) {
   const int64_t n = x.size(0), d = x.size(1);
@@ -70,7 +71,7 @@ Gradients backward_by_hand(const Kept& kept, const Tensor& grad_o) {
 
 // ## Against the tape
 //
-// The tape must find the same numbers through the N×N form. `gradcheck` compares the tape with differences.
+// The tape must find the same gradients through the N×N form. `gradcheck` compares the tape with finite differences.
 
 Tensor quadratic(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor s = matmul(q, k.t()), f = 1 + s + s.square() / 2;
@@ -114,5 +115,5 @@ int main() {
 // ## Exercises
 //
 // 1. Continue through $\hat q = (q - \mathrm{mean}) / \mathrm{std}$ to $q$, and compare with `fastmax`.
-// 2. Make it causal: over which queries does $R$ for key $n$ go? Check it against the tape.
-// 3. Derive the gradient of the N×N form too: which factor stands where softmax attention has $p_{ij}$?
+// 2. Make it causal. Which queries does the sum $R$ for key $n$ contain? Check it against the tape.
+// 3. Derive the gradient of the N×N form too. Which factor takes the place of softmax attention's $p_{ij}$?

@@ -1,8 +1,8 @@
 // # 11. Dropout without stored masks
 //
-// Dropout sets each number to 0 with probability $r$, and divides the others by $1 - r$, so that the mean stays the
-// same (Srivastava et al. 2014). So a model cannot rely on any one number. The gradient of a dropped number is 0 too,
-// so backward needs the same mask as forward. Most libraries store it. linnet draws it a second time.
+// Dropout sets each number to 0 with probability $r$ and divides the others by $1 - r$, so that the mean stays the
+// same (Srivastava et al. 2014). So a model cannot rely on any single number. The gradient of a dropped number is 0
+// too, so backward needs the same mask as forward. Most libraries store it. linnet draws it a second time.
 
 #include <fmt/core.h>
 
@@ -17,14 +17,14 @@ using examples::check;
 
 // ## Random numbers by their index
 //
-// Most random generators are a chain: each number is computed from the state that the one before has left. To have
-// number one million again, one has to start over. A *counter-based* generator is a function instead: it mixes a
-// counter until nothing of its order is left. Number $i$ of a stream can be computed at any time, by any thread, on
-// any device, and is always the same.
+// Most random generators are a chain: each number is computed from the state that the previous one left. To get
+// number one million again, one has to start over. A *counter-based* generator is a function instead: it mixes the
+// bits of a counter until they look random. Number $i$ of a stream can be computed at any time, by any thread, on any
+// device, and is always the same.
 //
-// Philox (Salmon et al. 2011) takes a key of two words (the seed) and a counter of four: the block's number and the
-// stream's. In each of ten rounds it multiplies two of the words by constants. A product of 32-bit words has 64 bits;
-// its upper half depends on all bits of both. The halves change places, and the key is mixed in by exclusive or.
+// Philox (Salmon et al. 2011) takes a key of two words (the seed) and a counter of four (the block and the stream).
+// In each of ten rounds it multiplies two counter words by constants. A product of 32-bit words has 64 bits; its
+// upper half depends on all bits of both. The halves change places, and XOR mixes in the other words and the key.
 
 struct Words {
   uint32_t w[4];
@@ -47,8 +47,8 @@ uint32_t random_word_by_hand(RandomKey key, uint64_t i) {
       .w[i % 4];
 }
 
-// How many of the 128 bits change when a single bit of the counter does? Half of them, if the result looks random.
-// The picture shows it for each bit and after each round; ten rounds have some to spare.
+// How many of the 128 bits change if a single bit of the counter is flipped? If the result looks random, about half.
+// The picture shows the number for each bit, after each round. Ten rounds leave a margin.
 
 int changed_bits(int bit, int rounds) {
   Words flipped{{1, 2, 3, 4}};
@@ -63,7 +63,7 @@ int changed_bits(int bit, int rounds) {
 //
 // A word is equally likely to be any number below $2^{32}$, so element $i$ is kept if word $i$ is below
 // $(1 - r)\,2^{32}$. Each op that draws takes one *stream* from the `Generator`, a number that counts up. The tape's
-// node keeps the key (seed and stream), 16 bytes, instead of a mask.
+// node stores the key (seed and stream), 16 bytes, instead of a mask.
 
 Tensor dropout_by_hand(const Tensor& x, double rate, RandomKey key) {
   Tensor y = x.clone();
@@ -115,6 +115,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. What are the mean and the variance of dropout of ones, at the rate $r$? Derive both and measure them.
+// 1. Apply dropout with rate $r$ to ones. What are the mean and the variance? Derive both and measure them.
 // 2. Compute the gradient of `dropout(x).square().sum()` from $x$ and the key alone.
 // 3. Two layers draw from copies of one generator in the same state. What is wrong with their masks?

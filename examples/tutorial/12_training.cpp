@@ -1,7 +1,7 @@
 // # 12. Training on Shakespeare
 //
-// A language model gives a probability to every character that may come next. This chapter trains small ones on
-// Shakespeare's plays, and reads their losses and attention maps.
+// A language model gives a probability to every character that may come next. This chapter trains small models on
+// Shakespeare's plays, and explains their losses and attention maps.
 
 #include <fmt/core.h>
 
@@ -19,9 +19,9 @@ using Text = std::span<const int64_t>;  // each character is a number in the voc
 
 // ## What is a good loss?
 //
-// Three models without training say what a loss per character means: to guess, with $\log V$ for $V$ characters; to
-// count how often each comes; and to count how often each follows each other one. A network with a smaller loss than
-// the second uses what comes before, and with a smaller one than the third, more than one character.
+// Three baselines show what a loss per character means. A guess has a loss of $\log V$ for $V$ characters. The other
+// two count how often each character occurs, and how often each pair of characters does. A network that beats the
+// second baseline uses the text before a character. One that beats the third uses more than one character of it.
 
 double print_baselines(Text train, Text held_out, int64_t vocabulary) {
   std::vector<double> counts(size_t(vocabulary * vocabulary), 1);  // so that no probability is 0
@@ -37,8 +37,9 @@ double print_baselines(Text train, Text held_out, int64_t vocabulary) {
 
 // ## Training
 //
-// Two Transformer layers read 64 characters and predict each next one. The learning rate rises at first, while Adam's
-// means rest on few gradients, and then falls. A third model sees 2,000 characters only.
+// Each model has two Transformer layers, which read 64 characters and predict the next one at each position. The
+// first model has softmax attention, and the second has fastmax2. The third is like the first, but sees only 2,000
+// characters. The learning rate rises at first, while Adam's averages rest on few gradients, and then falls.
 
 constexpr int64_t kBatch = 12, kContext = 64, kSteps = 400;
 
@@ -48,7 +49,7 @@ double loss_of(const nn::DecoderLM& model, Text text, uint64_t seed) {
   return cross_entropy(model(x), y).item();
 }
 
-using Curves = std::pair<examples::Series, examples::Series>;  // of the text that it is trained on, and held out
+using Curves = std::pair<examples::Series, examples::Series>;  // of the training text and of held-out text
 Curves train(nn::DecoderLM& model, Text text, Text held_out, const std::string& name) {
   Curves curves{{.label = name + ", trained on", .light = true}, {.label = name + ", held out"}};
   nn::AdamW optimizer(model.parameters(), {.beta2 = 0.99});
@@ -77,7 +78,7 @@ int main(int argc, char** argv) try {
   const double by_counts = print_baselines(text, held_out, vocabulary.size());
   Generator rng(1337);
   nn::DecoderConfig config{.vocabulary = vocabulary.size(), .context = kContext, .layers = 2};
-  config.block.attention = {.width = 64, .heads = 4, .bias = false};  // softmax, unless another is named
+  config.block.attention = {.width = 64, .heads = 4, .bias = false};  // the default is softmax
   nn::DecoderLM softmax(rng, config), small(rng, config);
   config.block.attention.mechanism = "fastmax2";
   nn::DecoderLM fastmax(rng, config);
@@ -104,17 +105,16 @@ int main(int argc, char** argv) try {
   return 1;
 }
 // <!-- output -->
-// The first two end below the counts of pairs. The third model's loss on its own text goes on falling, while that on
-// other text rises: it learns the 2,000 characters by heart. This is *overfitting*, and only held-out text shows it.
-//
+// The first two end below the counts of pairs. The third model's loss on its own text keeps falling, while its loss
+// on other text rises: it memorises the 2,000 characters. This is *overfitting*, and only held-out text shows it.
 // ![Losses of three models against steps](12_losses.png)
 //
-// Row $i$ of a map shows where character $i$ looks. Its weights sum to 1, and are 0 right of the diagonal.
+// Row $i$ of a map shows where character $i$ looks. Its weights sum to 1, and they are 0 right of the diagonal.
 //
 // ![Attention weights of four heads: a bright column is a character that many look at](12_maps.png)
 //
 // ## Exercises
 //
-// 1. Write 200 characters with a trained model. Which temperature makes them worse, which dull?
+// 1. Write 200 characters with a trained model. Which temperature makes the text wrong, and which makes it dull?
 // 2. Train Fastformer too. What does `short_conv = 4` change, and why?
-// 3. How large must the loss be at the first step, and what does it mean if it is much larger?
+// 3. How large should the loss be at the first step, and what does it mean if it is much larger?

@@ -1,7 +1,7 @@
 // # 13. How a matrix product becomes fast
 //
-// Nearly all time of a neural network goes into matrix products: $2n^3$ operations for $n \times n$ matrices. Here
-// are four versions with the same operations. They differ in where the numbers are when they are needed.
+// A neural network spends nearly all its time in matrix products: $2n^3$ operations for $n \times n$ matrices. The
+// four versions here do the same operations. They differ in where the numbers are when they are needed.
 
 #include <fmt/core.h>
 
@@ -15,12 +15,12 @@
 #include "tutorial/check.h"
 using namespace linnet;
 using examples::check;
-using Product = void (*)(int64_t n, const float* a, const float* b, float* c);  // c = a·b; c is 0 before
+using Product = void (*)(int64_t n, const float* a, const float* b, float* c);  // c = a·b; c is 0 on entry
 
 // ## 1. Naive
 //
-// The inner loop goes down a column of $b$. Memory comes in *cache lines* of 64 bytes, and of their 16 floats one is
-// used. If $b$ is larger than the caches, each step waits for memory.
+// The inner loop goes down a column of $b$. Memory is read in *cache lines* of 64 bytes, and only one of a line's 16
+// floats is used. If $b$ is larger than the caches, each step waits for memory.
 
 void naive(int64_t n, const float* a, const float* b, float* c) {
   for (int64_t i = 0; i < n; ++i) {
@@ -32,8 +32,8 @@ void naive(int64_t n, const float* a, const float* b, float* c) {
 
 // ## 2. Tiled
 //
-// A tile of 64 × 64 numbers of $b$ takes 16 KiB, and fits into the first cache (L1). There it serves all rows of $a$
-// before the next tile comes. The loop over $j$ is inside now, so that all of a cache line is used.
+// A tile of 64 × 64 numbers of $b$ takes 16 KiB and fits into the first cache (L1). It is used for all rows of $a$
+// before the next tile is loaded. The loop over $j$ is innermost now, so every float of a cache line is used.
 
 void tiled(int64_t n, const float* a, const float* b, float* c) {
   constexpr int64_t kTile = 64;
@@ -50,9 +50,9 @@ void tiled(int64_t n, const float* a, const float* b, float* c) {
 
 // ## 3. Packed
 //
-// A block of 4 × 8 sums stays near the processor for all $k$: each number of $b$ is loaded once for four rows, each
-// of $a$ once for 8 columns. The columns of $b$ are first copied into one piece, for all rows of $a$ (Goto & van de
-// Geijn 2008).
+// A block of 4 × 8 sums stays near the processor for all $k$. Each number of $b$ is loaded once for four rows, and
+// each number of $a$ once for eight columns. The eight columns of $b$ are first copied into one contiguous buffer,
+// which all rows of $a$ use (Goto & van de Geijn 2008).
 
 constexpr int64_t kRows = 4, kColumns = 8;
 template <auto block>
@@ -76,8 +76,8 @@ void scalar_block(int64_t n, const float* a, const float* b, float* c) {
 
 // ## 4. Vectorised
 //
-// Vector instructions do one operation on 4, 8 or 16 floats at once; GCC and clang have a type for it. The compiler
-// could find some by itself, which `CMakeLists.txt` forbids here, so that one can see what they give.
+// Vector instructions do one operation on 4, 8 or 16 floats at once; GCC and clang have a type for them. A compiler
+// can vectorise some loops by itself. `CMakeLists.txt` turns this off here, so that you can see the gain.
 
 using Vector = float __attribute__((vector_size(kColumns * sizeof(float))));
 void vector_block(int64_t n, const float* a, const float* b, float* c) {
@@ -115,6 +115,6 @@ int main() {
 //
 // ## Exercises
 //
-// 1. How many bytes must move at least, and how many operations use each? What does that say about large $n$?
+// 1. How many bytes must be moved at least, and how many operations use each? What follows for large $n$?
 // 2. Change the order of naive's three loops to $i, k, j$. Why is that so much faster?
-// 3. How many numbers does a step over $k$ load for each product, with 4 × 1, 1 × 8 and 4 × 8 sums?
+// 3. How many numbers does a step over $k$ load for each product, with blocks of 4 × 1, 1 × 8 and 4 × 8 sums?

@@ -1,8 +1,8 @@
 // # 14. The same kernel on a GPU
 //
-// A GPU has thousands of small processors. A *kernel* is a function that many threads run, each with its own numbers
-// `threadIdx` and `blockIdx`. The threads of a *block* share a small fast memory. This chapter reads a kernel for
-// matrix products, and simulates its threads on the CPU, one after the other, so that it can be followed anywhere.
+// A GPU has thousands of small processors. A *kernel* is a function that many threads run, each with its own
+// `threadIdx` and `blockIdx`. The threads of a *block* share a small fast memory. This chapter explains a kernel for
+// matrix products. It simulates the threads on the CPU, one after the other, so that any machine can run it.
 
 #include <fmt/core.h>
 
@@ -16,8 +16,8 @@ using examples::check;
 
 // ## The kernel
 //
-// Each block of 16 × 16 threads computes a tile of $c$, each thread one number of it. As on the CPU, tiles of $a$ and
-// $b$ are brought to fast memory once, and used 16 times from there. This is its text in CUDA:
+// Each block of 16 × 16 threads computes a tile of $c$, one number per thread. As on the CPU, tiles of $a$ and $b$
+// are loaded into fast memory once and used 16 times from there. In CUDA the kernel is:
 //
 // ```cuda
 // __global__ void product(int n, const float* a, const float* b, float* c) {
@@ -37,12 +37,12 @@ using examples::check;
 // product<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(n, a, b, c);
 // ```
 //
-// `__syncthreads` is a barrier: no thread goes on before all threads of its block are there.
+// `__syncthreads` is a barrier: no thread continues before all threads of its block have reached it.
 //
 // ## Simulated on the CPU
 //
-// What stands between two barriers may run in any order of the threads. So a block can be simulated by a loop over
-// its threads for each such part. A thread's registers must outlive the parts, and become arrays with a place per
+// The threads may run the code between two barriers in any order. So a loop over a block's threads can simulate each
+// such part. A thread's registers must survive from one part to the next, so they become arrays with one element per
 // thread.
 
 constexpr int kTile = 16;
@@ -75,13 +75,13 @@ void run_block(int block_x, int block_y, int n, const float* a, const float* b, 
   each_thread([&](Thread t) { c[row(t) * n + col(t)] = sum[t.y][t.x]; });
 }
 
-// ## What the memory sees
+// ## How a warp reads memory
 //
-// 32 threads with consecutive numbers, a *warp*, make each step together. If their addresses lie in one piece of 128
-// bytes, one access serves all of them: it is *coalesced*. With `x` and `y` exchanged, they would read down columns.
+// A *warp*, 32 threads with consecutive numbers, executes each step together. If the addresses lie in one segment of
+// 128 bytes, one access serves them all: it is *coalesced*. With `x` and `y` exchanged, a warp reads down columns.
 
 size_t accesses(int n, bool exchanged) {
-  std::set<int> pieces;  // of 128 bytes that a warp reads of b; a warp is two rows of 16 threads
+  std::set<int> pieces;  // 128-byte segments of b that a warp reads; a warp is two rows of 16 threads
   for (int thread = 0; thread < 32; ++thread) {
     const int x = thread % kTile, y = thread / kTile;
     pieces.insert((exchanged ? x * n + y : y * n + x) * int(sizeof(float)) / 128);
@@ -111,10 +111,10 @@ int main() {
   }
 }
 // <!-- output -->
-// linnet's kernels for GPUs are in `cuda/`, by the names of those in `ops/cpu/`. Its products there are cuBLAS's.
+// linnet's GPU kernels are in `cuda/`, under the names of those in `ops/cpu/`. Its matrix products are cuBLAS's.
 //
 // ## Exercises
 //
 // 1. How often is each number of $a$ loaded from memory with tiles, and how often without?
 // 2. Leave out the first barrier: let each thread do both parts before the next thread begins. What happens?
-// 3. Sum 256 numbers with a block: in each step, half as many threads add the number that lies half as far away.
+// 3. Sum 256 numbers with a block: in each step, half as many threads each add a number from half the distance.

@@ -5,7 +5,7 @@
 
 namespace linnet::examples {
 
-/// Ends a chapter with status 1 unless `fact` is true, so that no page says what its program does not show.
+/// Ends a chapter with status 1 unless `fact` is true, so that a chapter's text says only what its program confirms.
 inline void check(bool fact, const char* sentence) {
   if (fact) return;
   std::fprintf(stderr, "not true here: %s\n", sentence);

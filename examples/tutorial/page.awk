@@ -1,9 +1,9 @@
-# Makes the page of a chapter, in Markdown, from its source and from what it printed:
+# Makes the page of a chapter, in Markdown, from its source and its output:
 #
 #   awk -v output=OUTPUT.txt -f page.awk NN_name.cpp > NN_name.md
 #
-# Comments whose lines begin in column 0 are text, and all other lines are code. The line "// <!-- output -->" becomes
-# the output. A chapter, which has an output, ends with a link to its solutions.
+# Comment lines that begin in column 0 are text, and all other lines are code. The line "// <!-- output -->" becomes
+# the output. The page of a chapter, which has an output, ends with a link to its solutions.
 
 function end_code() {
   if (in_code) print "```\n"

@@ -71,7 +71,7 @@ Measured measure_differentiable(const std::vector<Tensor>& inputs, const std::fu
   return measured;
 }
 
-/// The kernels that `work` calls, by which counts and floors describe what really ran.
+/// The kernels that `work` calls. Counts and floors are computed from them, so they describe what really ran.
 std::vector<KernelCall> calls_of(const std::function<void()>& work) {
   const Profile profile;
   work();
@@ -158,7 +158,7 @@ struct Layer : nn::Module {
   std::unique_ptr<nn::Attention> attention;
 };
 
-/// A model of Transformer layers, whose feed-forward parts are as wide as they are (Wu et al. 2021, released code).
+/// A model of Transformer layers, whose feed-forward parts are as wide as the layers (Wu et al. 2021, released code).
 struct Layers : nn::Module {
   Layers(Generator& rng, const AttentionCase& c, int64_t count) : Module(rng, c.dtype, c.device) {
     nn::BlockConfig block{.attention = config_of(c)};

@@ -30,7 +30,7 @@ struct Measured {
   std::optional<Timing> floor;  ///< of the matrix products outside the attention, if there are any; CPU only
   int64_t peak_bytes = 0;       ///< forward and backward, with inputs, output and their gradients
   double flops = 0;             ///< forward and backward, of the form that ran
-  double least_bytes = 0;       ///< of an attention alone, forward and backward, where its mechanism gives them
+  double least_bytes = 0;       ///< of an attention alone, forward and backward, if its mechanism gives it
 
   double gflops() const { return flops / forward_backward.median_ms / 1e6; }
   /// The rate at which memory would move if it moved only the least bytes.

@@ -11,7 +11,7 @@ namespace linnet::examples {
 struct BenchOptions {
   Settings settings = {};  ///< machine and seed; `step` and `generate` use the model too
   bool json = false;       ///< prints JSON objects instead of tables
-  double seconds = 1;      ///< to measure each figure for, about
+  double seconds = 1;      ///< about how long to measure for each figure
 };
 
 /// Prints the figures as one JSON object on one line, with device, precision and threads, and flushes the output.

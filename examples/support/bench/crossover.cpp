@@ -110,10 +110,10 @@ std::string length_text(const std::optional<int64_t>& length) { return length ? 
 }  // namespace
 
 void add_crossover_flags(CLI::App& app, CrossoverOptions& options) {
-  app.add_option("--mechanisms", options.mechanisms, "which, with commas")
+  app.add_option("--mechanisms", options.mechanisms, "the mechanisms, comma-separated")
       ->delimiter(',')
       ->check(CLI::IsMember({"fastmax1", "fastmax2"}));
-  app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
+  app.add_option("--head-dims", options.head_dims, "numbers per head, comma-separated")
       ->delimiter(',')
       ->check(whole_number(1));
   app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));

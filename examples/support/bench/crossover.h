@@ -11,8 +11,8 @@ class App;
 
 namespace linnet::examples {
 
-/// Measures from how many tokens on Fastmax's factorised form is faster. The table in ops/fastmax/form.cpp is made
-/// from these lengths.
+/// Measures the number of tokens from which Fastmax's factorised form is faster. The table in ops/fastmax/form.cpp
+/// holds these lengths.
 struct CrossoverOptions {
   std::vector<std::string> mechanisms{"fastmax1", "fastmax2"};
   std::vector<int64_t> head_dims{16, 32, 64, 128};

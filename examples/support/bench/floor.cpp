@@ -13,7 +13,7 @@
 namespace linnet::examples {
 namespace {
 
-/// Whether a matrix, the last two dims of an operand, lies in memory by columns.
+/// Whether a matrix, the last two dims of an operand, is stored column by column.
 bool is_transposed(const KernelCall::Operand& x) {
   return x.shape[2] != 1 && x.strides[2] != 1 && (x.shape[1] == 1 || x.strides[1] == 1);
 }

@@ -14,7 +14,7 @@ namespace linnet::examples {
 /// The product out[m, n] = a[m, k] · b[k, n], `batch` times.
 struct MatrixProduct {
   int64_t batch, m, n, k;
-  bool transpose_a, transpose_b;  ///< whether an operand lies in memory by columns
+  bool transpose_a, transpose_b;  ///< whether an operand is stored column by column
 };
 
 /// The matrix products in these calls: those of `gemm`, and those that attention would need if it were not fused,

@@ -78,7 +78,7 @@ KernelCase column_sums(const Sizes& s) {
           }};
 }
 
-/// Pools 2 × 2 elements, which are rows as short as rows get.
+/// Pools 2 × 2 elements: the shortest rows.
 KernelCase max_pooling(const Sizes& s) {
   return {"2 x 2 max pooling", 4 * s.count,
           [s, y = s.space({s.rows, 1, s.width, 1}), x = s.noise({s.rows, 2, s.width, 2})] {

@@ -13,7 +13,7 @@ struct KernelCase {
   std::string note;  ///< which use of the kernel, if it has several
   double flops;      ///< approximate count of additions, multiplications and elementary functions
   std::function<void()> run;
-  double passes = 1;  ///< over the operands: above 1 if some are both read and written
+  double passes = 1;  ///< passes over the operands: above 1 if some are both read and written
 };
 
 /// Every main kernel at the size of a layer, with activations of `at.dtype`. Each function creates its case with

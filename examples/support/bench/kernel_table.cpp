@@ -67,7 +67,7 @@ bool is_bound_by_memory(const Row& row, const Rates& rates) {
 
 void add_kernel_flags(CLI::App& app, KernelOptions& options) {
   app.add_option("--head-dim", options.at.head_dim, "numbers per head")->check(whole_number(1));
-  app.add_option("--side", options.side, "of the square matrices whose copy and product give the rates")
+  app.add_option("--side", options.side, "side of the square matrices whose copy and product give the bounds")
       ->check(whole_number(1));
 }
 

@@ -16,7 +16,7 @@ namespace linnet::examples {
 /// `batch_norm`: that layer alone, forward and backward, on [32, 64, 32, 32].
 std::vector<std::string> model_names();
 
-/// Times a training step of the model of this name: forward, backward, and AdamW's step where it has an optimizer.
+/// Times a training step of the model of this name: forward, backward, and AdamW's step if it has an optimizer.
 Timing measure_model(const std::string& name, uint64_t seed, Device device, double seconds);
 
 }  // namespace linnet::examples

@@ -158,7 +158,7 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
          "fast, Gerami et al. 2024, figure 3")
       ->check(CLI::IsMember(figure_names()));
   add_mechanism_list(app, "--mechanisms", options.mechanisms);
-  app.add_option("--head-dims", options.head_dims, "numbers per head, with commas")
+  app.add_option("--head-dims", options.head_dims, "numbers per head, comma-separated")
       ->delimiter(',')
       ->check(whole_number(1));
   app.add_option("--from", options.least_tokens, "the shortest length")->check(whole_number(1));
@@ -167,7 +167,7 @@ void add_scaling_flags(CLI::App& app, ScalingOptions& options) {
   app.add_option("--layers", options.layers, "Transformer layers; 0 for an attention alone")
       ->check(whole_number(0, 1000));
   app.add_flag("--causal", options.causal, "each token sees itself and those before it");
-  app.add_option("--limit", options.limit_seconds, "leave out lengths whose step may take more seconds")
+  app.add_option("--limit", options.limit_seconds, "skip lengths whose step may take more seconds")
       ->check(number(1e-6, 1e6));
   app.add_option("--out", options.out, "folder for the pictures")->check(path());
 }

@@ -14,14 +14,14 @@ namespace linnet::examples {
 
 /// Draws time and memory against the length of the text.
 struct ScalingOptions {
-  std::string figure = {};                   ///< one of figure_names(), whose settings the others are; empty for none
+  std::string figure = {};                   ///< one of figure_names(), which sets the other options; empty for none
   std::vector<std::string> mechanisms = {};  ///< empty for all, or for all that have a causal form
   std::vector<int64_t> head_dims{16, 32, 64, 128};
   int64_t least_tokens = 128, most_tokens = 65536;
   int64_t heads = 4;
   int64_t layers = 0;  ///< Transformer layers; 0 for an attention alone
   bool causal = false;
-  double limit_seconds = 10;  ///< lengths whose step is expected to take longer are left out
+  double limit_seconds = 10;  ///< lengths whose step is expected to take longer are skipped
   std::filesystem::path out = "out/scaling";
 };
 

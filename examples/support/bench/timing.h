@@ -31,7 +31,7 @@ struct Work {
   double seconds = 1;
 };
 
-/// Measures several works in rounds, at least three, so that a machine that is slow for a while slows all of them. In
+/// Measures several works in at least three rounds, so that a machine that is slow for a while slows all of them. In
 /// each round every work runs once to warm up and then at least once. Returns for each work the median of the rounds'
 /// medians, and the least and the most of all its times.
 std::vector<Timing> measure_in_rounds(const std::vector<Work>& works);

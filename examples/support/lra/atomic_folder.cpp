@@ -53,12 +53,12 @@ AtomicFolder::AtomicFolder(fs::path path)
 AtomicFolder::~AtomicFolder() {
   if (descriptor_ < 0) return;
   std::error_code ignored;
-  fs::remove_all(temporary_, ignored);  // before the lock ends: then another process may make a folder of this name
+  fs::remove_all(temporary_, ignored);  // while locked: later, another process may make a folder of this name
   ::close(descriptor_);
 }
 
-/// Makes, locks and empties the temporary folder; false where another process has the lock. A file system without
-/// locks gives another error; the folder then counts as ours.
+/// Makes, locks and empties the temporary folder; false if another process has the lock. A file system without locks
+/// gives another error. The folder then counts as this process's.
 bool AtomicFolder::try_to_lock() {
   for (;;) {
     if (::mkdir(temporary_.c_str(), 0777) != 0 && errno != EEXIST) fail();

@@ -6,11 +6,12 @@ namespace linnet::examples {
 
 /// A folder that appears under its name only when it is complete, as AtomicFile does for a file. Its files are
 /// written into `temporary`, which is `.<name>.tmp` beside it, and `commit` renames it. Without `commit` the
-/// destructor removes it. A process that is killed leaves the temporary folder, which the next one takes over, empty.
+/// destructor removes it. If a process is killed, its temporary folder stays, and the next process empties and uses
+/// it.
 class AtomicFolder {
  public:
-  /// Makes the folders above it too. While another process makes the same folder, this one waits and says so on
-  /// stderr; look afterwards whether the folder is there.
+  /// Makes its parent folders too. While another process makes the same folder, this one waits and says so on
+  /// stderr. Check afterwards whether the folder exists.
   ///
   /// Throws: IoError when the folder cannot be made; Interrupted after Ctrl-C.
   explicit AtomicFolder(std::filesystem::path path);

@@ -44,7 +44,7 @@ std::string folder_name(const GeneratedSet& set) {
   return name + fmt::format("-seed-{}", set.seed);
 }
 
-/// Whether folders may be made in it. A folder without any right to write is left alone, though root could write.
+/// Whether folders may be made in it. A folder without any write permission is left alone, even if root could write.
 bool is_writable(const fs::path& folder) {
   constexpr fs::perms kWrite = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
   std::error_code ignored;
@@ -70,7 +70,7 @@ fs::path cache_folder(const Settings& settings, const GeneratedSet& set) {
   return (writable != folders.end() ? *writable : folders.back()) / name;
 }
 
-/// What the manifest says of a set, but for the checksums.
+/// What the manifest says about a set, except the checksums.
 json description(const GeneratedSet& set) {
   json options = json::object(), counts = json::object();
   for (const auto& [name, value] : set.options) options[name] = value;

@@ -14,22 +14,22 @@
 #include "support/settings/settings.h"
 
 /// Generated data sets. A set is made once, and kept as IDX files in a folder such as
-/// `data/lra/listops-501-1999-seed-1`, beside a manifest with all that decides its bytes and their checksums. The
-/// folder is in --data; without --data in the first of `data_folders()` that has it, or else the first that can be
-/// written to, or else in data/ of the current folder.
+/// `data/lra/listops-501-1999-seed-1`. A manifest beside them holds all that determines their bytes, and checksums.
+/// The folder is in --data; without --data in the first of `data_folders()` that has it, or else the first that can
+/// be written to, or else in data/ of the current folder.
 
 namespace linnet::examples {
 
-/// All that decides the bytes of a generated set.
+/// All that determines the bytes of a generated set.
 struct GeneratedSet {
   std::string generator;                                 ///< "listops"
-  int64_t version = 1;                                   ///< of the generator; a change of the bytes raises it
+  int64_t version = 1;                                   ///< of the generator; raised when its bytes change
   uint64_t seed = 1;                                     ///< of the generator
   std::vector<std::pair<std::string, int64_t>> options;  ///< of the generator, by name
-  std::array<int64_t, 3> counts = {};                    ///< examples to train, to choose by (dev), and to test
+  std::array<int64_t, 3> counts = {};                    ///< the numbers of examples in train, dev and test
 };
 
-/// What tables, pictures and config.json call it: "generated listops (min_tokens 501, max_tokens 1999, seed 1,
+/// Its name in tables, pictures and config.json: "generated listops (min_tokens 501, max_tokens 1999, seed 1,
 /// version 1)".
 std::string name_of(const GeneratedSet& set);
 
@@ -44,11 +44,11 @@ using ReportMade = std::function<void(int64_t done)>;
 /// Makes all examples of a set: first those to train, then dev, then test.
 using MakeExamples = std::function<Examples(const ReportMade& report)>;
 
-/// The examples to train, dev and test of a set, which `make` makes if the cache does not have them. A line on stderr
-/// then says so, with progress if it lasts.
+/// The train, dev and test examples of a set. If the cache does not have them, `make` makes them. A line on stderr
+/// then says so, with progress if it takes long.
 ///
 /// Throws: IoError when the cache cannot be written, and for a folder in it that holds another set or is damaged,
-/// with the file and what to do; Interrupted after Ctrl-C. In no case is a part of a set left.
+/// with the file and what to do; Interrupted after Ctrl-C. A part of a set is never left behind.
 std::array<Examples, 3> cached(const Settings& settings, const GeneratedSet& set, const MakeExamples& make);
 
 /// Examples of one length that do not depend on each other, made by all threads. `make` writes the bytes of example
@@ -58,7 +58,7 @@ Examples make_each(int64_t count, int64_t length,
 
 /// How the rows of Examples end.
 enum class Ends : uint8_t {
-  same_length,  ///< every row is whole
+  same_length,  ///< every row has the full length
   zeros         ///< zeros at the end of a row are padding
 };
 

@@ -105,7 +105,7 @@ std::string opinion(RandomKey key, int64_t context, uint8_t label) {
   });
 }
 
-/// A document of whose words half belong to one of 20 topics.
+/// A document in which half of the words belong to one of 20 topics.
 std::string about(RandomKey key, int64_t context, int64_t topic) {
   constexpr int64_t kCommon = 200, kOwn = 20;
   Draws draws(key);
@@ -134,7 +134,7 @@ StandIn pair_stand_in(RandomKey key, int64_t context) {
           label};
 }
 
-/// Documents that all threads make. Each depends on the seed and its number alone.
+/// Documents that all threads make. Each depends only on the seed and its number.
 SequenceData generated(const Settings& settings, const PublicSet& set, StandIn (*make)(RandomKey, int64_t)) {
   constexpr uint64_t kStreams = 3;  // of an example
   uint64_t begin = 0;

@@ -9,14 +9,14 @@ namespace linnet::examples {
 
 /// The task `image`: CIFAR-10 (Krizhevsky 2009) in grey, its binary files
 /// `cifar-10-batches-bin/data_batch_{1..5}.bin` and `test_batch.bin`. The first 90 % of the training part train, the
-/// rest is dev. With --stand-in, where they are absent, Fashion-MNIST from `fashion-mnist` in the data folders, or
+/// rest is dev. With --stand-in, if they are absent, Fashion-MNIST from `fashion-mnist` in the data folders, or
 /// from Debian's package dataset-fashion-mnist.
 ///
-/// Throws: IoError where the files are absent without --stand-in, and for damaged ones, with the byte; UsageError for
+/// Throws: IoError if the files are absent without --stand-in, and for damaged ones, with the byte; UsageError for
 /// a `downsample` that does not divide the images.
 SequenceData load_cifar(const Settings& settings);
 
-/// The task `digits`: MNIST, its pixels one by one, 54,000 to train and 6,000 for dev. With --stand-in, where it is
+/// The task `digits`: MNIST, its pixels one by one, 54,000 to train and 6,000 for dev. With --stand-in, if it is
 /// absent, drawn digits.
 ///
 /// Throws: as load_cifar.

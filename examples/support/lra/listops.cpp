@@ -149,7 +149,7 @@ std::optional<uint8_t> value_of_listops(std::span<const uint8_t> tokens) {
 
 Examples generate_listops(uint64_t seed, int64_t least, int64_t most, int64_t count, const ReportMade& report) {
   constexpr int64_t kTrees = 64, kTasks = 256;  // of a task, and between two reports
-  constexpr int64_t kVain = int64_t{1} << 20;   // trees without a new expression
+  constexpr int64_t kVain = int64_t{1} << 20;   // the most trees in a row without a new expression
   Examples made;
   made.sequences.shape = {count, most};
   made.sequences.bytes.resize(static_cast<size_t>(count * most));

@@ -27,7 +27,7 @@ struct ListOps {
   uint8_t value;
 };
 
-/// A random expression that depends on the key alone; none if it has more than `most` tokens. A node is an operator
+/// A random expression that depends only on the key; none if it has more than `most` tokens. A node is an operator
 /// with probability ¼, down to a depth of 10, and then has 2 to 10 arguments; otherwise it is a digit.
 std::optional<ListOps> random_listops(RandomKey key, int64_t most);
 
@@ -36,13 +36,13 @@ std::optional<ListOps> random_listops(RandomKey key, int64_t most);
 std::optional<uint8_t> value_of_listops(std::span<const uint8_t> tokens);
 
 /// The first `count` different expressions of `least` to `most` tokens, where expression i is random_listops of
-/// (seed, i). All threads make them, and their number changes no byte.
+/// (seed, i). All threads make them, and the number of threads changes no byte.
 ///
-/// Throws: UsageError where there are too few such expressions.
+/// Throws: UsageError if there are too few such expressions.
 Examples generate_listops(uint64_t seed, int64_t least, int64_t most, int64_t count, const ReportMade& report);
 
 /// The published files `listops/basic_{train,val,test}.tsv` in the data folders, for expressions of the published
-/// lengths. Where they are absent, and for other lengths, 96,000, 2,000 and 2,000 different expressions of
+/// lengths. If they are absent, and for other lengths, 96,000, 2,000 and 2,000 different expressions of
 /// `lra.min_tokens` to `context` tokens, which are generated once.
 ///
 /// Throws: UsageError for lengths that are not possible; IoError, with its line, for a malformed file.

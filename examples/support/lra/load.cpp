@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kByteIds = 257;  // every byte, and padding
 
-/// The largest of some bytes; 0 of none.
+/// The largest of some bytes; 0 if there are none.
 uint8_t largest(std::span<const uint8_t> bytes) { return bytes.empty() ? uint8_t{0} : std::ranges::max(bytes); }
 
 /// Throws IoError for a part that no model of the task can learn from.

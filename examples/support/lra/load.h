@@ -12,7 +12,7 @@ namespace linnet::examples {
 /// A task of the Long Range Arena.
 struct SequenceTask {
   std::string name;  ///< of --task
-  int64_t ids;       ///< the number of ids, that of padding included
+  int64_t ids;       ///< the number of ids, including that of padding
   int64_t classes;
   bool pairs;  ///< whether an example is two sequences
   SequenceData (*load)(const Settings& settings);
@@ -23,7 +23,7 @@ const std::vector<SequenceTask>& sequence_tasks();
 /// The task with this name, which must exist.
 const SequenceTask& sequence_task(const std::string& name);
 
-/// The data of settings.task. A public set that is absent is an error; with --stand-in other data are taken, with a
+/// The data of settings.task. A public set that is absent is an error; with --stand-in other data are used, with a
 /// line on stderr and a name that begins with "stand-in: ".
 ///
 /// Throws: IoError for absent and damaged data; UsageError for settings that do not fit them, such as a `context`

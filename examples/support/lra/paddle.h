@@ -9,13 +9,13 @@
 #include <vector>
 
 /// The parts of Pathfinder's images: paddles, which are short lines, and markers, which are discs. Both are drawn at
-/// double resolution and then made smaller.
+/// double resolution and then scaled down.
 
 namespace linnet::examples {
 
 constexpr int kPathfinderSide = 32;  // pixels of an image in either direction
 
-/// A pixel, or the way from one pixel to another.
+/// A pixel, or the offset from one pixel to another.
 struct Pixel {
   int row, column;
   bool operator==(const Pixel&) const = default;
@@ -30,7 +30,7 @@ struct Direction {
 Direction direction_of_angle(double angle);
 inline Direction direction_of_degrees(int degrees) { return direction_of_angle(degrees * std::numbers::pi / 180); }
 /// Sine and cosine of the angle, as in the original. The sine of π and the cosine of π/2 are a little above 0, and
-/// translate() rounds them up to a pixel in the image's upper rows and left columns, so that snakes find less room.
+/// translate() rounds them up to a pixel in the image's upper rows and left columns, so that snakes have less space.
 inline Direction direction_of(Pixel way) { return direction_of_angle(std::atan2(way.row, way.column)); }
 
 /// The pixel at `distance` from `from`, both coordinates rounded up.

@@ -8,7 +8,7 @@ namespace linnet::examples {
 /// Options of pathfinder_image().
 struct PathfinderOptions {
   int64_t contour_length = 14;  ///< paddles in each of the two snakes, from 2 to 20
-  int64_t distractors = 5;      ///< shorter snakes to try, from 0 to 100; those that find no room are left out
+  int64_t distractors = 5;      ///< shorter snakes to try, from 0 to 100; those that do not fit are left out
 };
 
 /// A grey image of 32 × 32 pixels with its label.
@@ -21,8 +21,8 @@ struct PathfinderImage {
 };
 
 /// Image `i` of the Pathfinder task: two snakes, which are curves of short dashes (paddles), a marker at an end of
-/// each or at both ends of one, and shorter snakes as distractors. The image depends on the options, the seed and `i`
-/// alone.
+/// each or at both ends of one, and shorter snakes as distractors. The image depends only on the options, the seed
+/// and `i`.
 ///
 /// Source: Linsley et al. 2018, "Learning long-range spatial dependencies with horizontal gated recurrent units"; the
 /// numbers are those of the Long Range Arena (Tay et al. 2021).

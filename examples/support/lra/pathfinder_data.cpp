@@ -52,7 +52,7 @@ SequenceData load_pathfinder(const Settings& settings) {
 }
 
 void draw_pathfinder_sheet(const LraSettings& settings, const std::filesystem::path& path) {
-  constexpr int64_t kOfLabel = 8, kDrawn = 64;  // of which nearly surely eight have each label
+  constexpr int64_t kOfLabel = 8, kDrawn = 64;  // almost certainly, eight of these have each label
   const Examples all = pathfinder_examples(settings, kDrawn, [](int64_t) {});
   Tensor images = zeros({2 * kOfLabel, PathfinderImage::kSide, PathfinderImage::kSide});
   const std::span<float> greys = images.mutable_data<float>();

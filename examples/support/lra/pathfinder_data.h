@@ -9,7 +9,7 @@
 namespace linnet::examples {
 
 /// The first `count` images of pathfinder_image(), for settings.lra's contour length, distractors and data seed, made
-/// by all threads. Their number changes no byte.
+/// by all threads. The number of threads changes no byte.
 ///
 /// Throws: UsageError for options that pathfinder_image() does not take.
 Examples pathfinder_examples(const LraSettings& settings, int64_t count, const ReportMade& report);

@@ -79,7 +79,7 @@ struct GrowingSnake {
   Direction direction;
 };
 
-/// A snake of one paddle from `tail`, or nothing where it would leave the image.
+/// A snake of one paddle from `tail`, or nothing if it would leave the image.
 std::optional<GrowingSnake> begin_snake(Pixel tail, Direction direction) {
   const Pixel head = translate(tail, direction, kPaddleLength);
   const Pixel pivot = translate(head, direction.reversed(), kPaddleLength + kMargin);
@@ -87,8 +87,8 @@ std::optional<GrowingSnake> begin_snake(Pixel tail, Direction direction) {
   return GrowingSnake{{{tail, &paddle_along(direction)}}, pivot, direction};
 }
 
-/// The way from a tail to each pixel that a first paddle must find free. As in the original, the paddle's square is
-/// cut to 7 × 7 cells, and all of it is one pixel off, down and to the right.
+/// The offset from a tail to each pixel that must be free for a first paddle. As in the original, the paddle's square
+/// is cut to 7 × 7 cells, and all of it is one pixel off, down and to the right.
 std::vector<Pixel> needed_pixels(const Paddle& paddle) {
   constexpr int kCentre = kPaddleLength + kMargin;
   constexpr int kCells = 2 * kCentre + 1;
@@ -101,9 +101,9 @@ std::vector<Pixel> needed_pixels(const Paddle& paddle) {
   return ways;
 }
 
-/// Whether some needed pixel lies inside the image wherever the tail is. Where none does, OpenCV's dilation gives a
-/// number below 0, and the original then takes no pixel as free. So its first paddles point up and to the left, and
-/// few distractors find room.
+/// Whether some needed pixel lies inside the image wherever the tail is. If none does, OpenCV's dilation gives a
+/// number below 0, and the original then treats no pixel as free. So its first paddles point up and to the left, and
+/// few distractors fit.
 bool always_reaches_image(const std::vector<Pixel>& ways) {
   for (const Pixel corner : {Pixel{-1, -1}, Pixel{-1, 1}, Pixel{1, -1}, Pixel{1, 1}}) {
     const bool reaches = std::ranges::any_of(
@@ -170,7 +170,7 @@ std::optional<GrowingSnake> draw_second_paddle(Pixel tail, Draws& draws) {
   return std::nullopt;
 }
 
-/// A pixel where a snake may go on, seen from the pivot.
+/// A pixel where a snake may continue, relative to the pivot.
 struct Candidate {
   Pixel way;
   Direction direction;
@@ -192,7 +192,7 @@ const std::vector<Candidate>& candidates() {
   return all;
 }
 
-/// Adds a paddle at a free pixel, the likelier the less the snake bends there. False when there is no room.
+/// Adds a paddle at a free pixel. The less the snake bends at a pixel, the likelier it is. False if no pixel is free.
 bool extend(GrowingSnake& snake, Mask& mask, Draws& draws) {
   const Pixel pivot = translate(snake.pivot, snake.direction, kPaddleLength + 2 * kMargin);
   const auto at = [&](const Candidate& candidate) {
@@ -226,7 +226,7 @@ bool extend(GrowingSnake& snake, Mask& mask, Draws& draws) {
   return false;
 }
 
-/// Both snakes, grown in turn. The mask is theirs when they have found room.
+/// Both snakes, grown in turn. If they fit, `mask` is what they cover.
 std::optional<std::array<Snake, 2>> draw_snakes(int64_t length, Mask& mask, Draws& draws) {
   auto first = draw_first_paddle(mask, 2 * kSeedDistance, draws);
   if (!first) return std::nullopt;
@@ -239,7 +239,7 @@ std::optional<std::array<Snake, 2>> draw_snakes(int64_t length, Mask& mask, Draw
   return std::array{std::move(first->paddles), std::move(second->paddles)};
 }
 
-/// A snake between those that cover the mask, or nothing, with the mask as it was, when it found no room.
+/// A snake between those that the mask has. If it does not fit, it is nothing and the mask is unchanged.
 std::optional<Snake> draw_distractor(int64_t length, Mask& mask, Draws& draws) {
   int free = 0;
   for (const uint32_t row : mask.covered_rows()) free += std::popcount(~row);

@@ -19,7 +19,7 @@ struct PathfinderScene {
   std::vector<Snake> distractors;
   int tail_marked;   ///< the snake with a marker at its tail
   int head_marked;   ///< the snake with a marker at its head
-  int64_t attempts;  ///< pairs of snakes begun until both found room
+  int64_t attempts;  ///< pairs of snakes that were started until both fitted
   uint8_t label() const { return tail_marked == head_marked ? 1 : 0; }
 };
 

@@ -27,10 +27,10 @@ class ByteSequences {
   std::vector<int64_t> ends_;  // of each sequence, in bytes_
 };
 
-/// Which ids a sequence's bytes become.
+/// How the bytes of a sequence become ids.
 enum class Ids : uint8_t {
-  byte_plus_one,   ///< 1 … 256; id 0 is padding alone
-  zero_is_padding  ///< 0 … 255; a byte of 0 is padding wherever it stands
+  byte_plus_one,   ///< 1 … 256; id 0 is only padding
+  zero_is_padding  ///< 0 … 255; a byte of 0 is padding wherever it occurs
 };
 
 /// Sequences with a label each, or pairs of sequences with a label each. A batch holds ids, labels, and the padding
@@ -64,7 +64,7 @@ class LabelledSequences : public nn::Dataset {
 
 /// The data of one task.
 struct SequenceData {
-  std::string name;  ///< of the data set; "stand-in: …" where other data stand in for it
+  std::string name;  ///< of the data set; "stand-in: …" if other data stand in for it
   LabelledSequences train, dev, test;
 };
 

@@ -9,7 +9,7 @@
 
 namespace linnet::examples {
 
-/// Reads a file line by line, with tabs between the columns, and quotes that mean nothing. Lines may end with CR LF.
+/// Reads a file line by line. Tabs separate the columns, and quotes have no meaning. Lines may end with CR LF.
 class TsvReader {
  public:
   /// Throws: IoError for a file that cannot be read.

@@ -102,12 +102,12 @@ double Axis::fraction(double value) const {
 std::vector<Tick> Axis::ticks(int count) const {
   if (!log) return linear_ticks(*this, count);
   const double decades = std::log10(high / low);
-  if (decades < 0.7) return linear_ticks(*this, count);  // too short a range for powers to mean anything
+  if (decades < 0.7) return linear_ticks(*this, count);  // the range is too short for powers
   return 3 * decades <= count + 2 ? digit_ticks(*this) : decade_ticks(*this, count);
 }
 
 bool can_show(double value, bool log) {
-  constexpr double kLargest = 1e300;  // leaves room for margins
+  constexpr double kLargest = 1e300;  // leaves space for margins
   return std::abs(value) <= kLargest && (!log || value >= 1 / kLargest);
 }
 

@@ -16,7 +16,7 @@ struct Axis {
   double high = 1;
   bool log = false;
 
-  /// Where `value` stands between `low` (0) and `high` (1).
+  /// The position of `value` between `low` (0) and `high` (1).
   double fraction(double value) const;
 
   /// Ticks at round numbers (1, 2 or 5 times a power of ten) within the range, at most about `count` with
@@ -24,11 +24,11 @@ struct Axis {
   std::vector<Tick> ticks(int count) const;
 };
 
-/// Whether an axis can show this value: finite, of sane size, and positive on a logarithmic axis.
+/// Whether an axis can show this value: finite, not extremely large, and positive on a logarithmic axis.
 bool can_show(double value, bool log);
 
-/// The axis that covers all values that it can show, with `margin` (a fraction of the range) to spare on both
-/// sides. Values that are all the same stand in the middle; without any, the range is a default one.
+/// The axis that covers all values that it can show, with a `margin` (a fraction of the range) on both sides. If all
+/// values are equal, they are in the middle. Without values, the range is a default one.
 Axis fit_axis(const std::vector<double>& values, bool log, double margin);
 
 }  // namespace linnet::examples

@@ -20,7 +20,8 @@ constexpr int kTicks = 6;
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk, .align = Align::right};
 const TextStyle kValue = {.size = 11, .align = Align::center, .bold = true};
 
-/// The axis, from a little below the lowest whisker, but from 0 where that is less, to a little above the highest.
+/// The axis, from a little below the lowest whisker to a little above the highest. It is below 0 only if a whisker
+/// is.
 Axis fit(const std::vector<Bar>& bars) {
   std::vector<double> ends;
   for (const Bar& bar : bars) {

@@ -22,7 +22,7 @@ struct BarChart {
 /// Draws the bars side by side as a PNG of about 1600 × 960 pixels, each with its value above it. The axis begins
 /// near the smallest value, so that small differences show; the picture says so unless it begins at 0. Throws
 /// std::runtime_error when there is no bar or a number is not finite, or when the file cannot be written (`path` is
-/// then as it was).
+/// then unchanged).
 void write_png(const BarChart& chart, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

@@ -33,7 +33,7 @@ std::string drawable(std::string_view text) {
 }
 
 int pixels(double points) {
-  constexpr double kTooMany = 1e6;  // beyond what cairo takes, within what an int does
+  constexpr double kTooMany = 1e6;  // more than cairo accepts, but less than an int holds
   return static_cast<int>(std::min(std::ceil(points * kScale), kTooMany));
 }
 
@@ -62,7 +62,7 @@ Canvas::Canvas(std::filesystem::path path, double width, double height)
   set_color({1, 1, 1});
   cairo_paint(cr);
   cairo_set_line_join(cr, CAIRO_LINE_JOIN_ROUND);
-  // Letters stand where the layout puts them: no hinting to whole pixels.
+  // No hinting: letters stay where the layout puts them and are not moved to whole pixels.
   cairo_font_options_t* options = cairo_font_options_create();
   cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
   cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);

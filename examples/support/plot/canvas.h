@@ -47,8 +47,8 @@ class Canvas {
   /// The text if it fits into `width`, or else as much of its beginning as fits, with "…".
   std::string fit_text(const std::string& text, double width, const TextStyle& style) const;
 
-  /// Title and subtitle (either may be empty) at the top of the page, and the height where what follows may
-  /// begin. They are made smaller to fit the page, never cut: the subtitle may say which data these are.
+  /// Draws title and subtitle (either may be empty) at the top of the page. They are made smaller to fit the page,
+  /// but never cut, because the subtitle may name the data. The content may begin at `heading_bottom`.
   void heading(const std::string& title, const std::string& subtitle) const;
   static double heading_bottom(const std::string& title, const std::string& subtitle);
 

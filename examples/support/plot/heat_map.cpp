@@ -64,7 +64,7 @@ struct CellTicks {
     }
   }
 
-  // Adds every label, in smaller letters for narrow cells. If they still have no room, every second, third, …
+  // Adds every label, in smaller letters for narrow cells. If they still do not fit, adds every second, third, …
   void add_labels(const Canvas& canvas, const std::vector<std::string>& labels, double cell) {
     constexpr double kLongest = 90;
     style = {.size = std::clamp(0.85 * cell, kSmallestTickSize, kTickSize), .color = kSoftInk};
@@ -102,7 +102,7 @@ Panel make_panel(const Canvas& canvas, const HeatMap& map, double side) {
   return panel;
 }
 
-// The positions of all maps, on a grid with room for the largest map and the widest ticks and titles.
+// The positions of all maps, on a grid that fits the largest map and the widest ticks and titles.
 struct Layout {
   int64_t columns;
   std::vector<Panel> panels;
@@ -155,7 +155,7 @@ Layout lay_out(const Canvas& canvas, const HeatMapGrid& grid, const Axis& scale)
   return layout;
 }
 
-// The scale of colours. It begins at 0, so that pictures can be compared, or at the lowest value if that is negative.
+// The colour scale. It begins at 0, so that pictures can be compared, or at the lowest value if that is negative.
 Axis fit_scale(const HeatMapGrid& grid) {
   std::vector<double> values{0};
   for (const HeatMap& map : grid.maps) values.insert(values.end(), map.values.begin(), map.values.end());

@@ -20,7 +20,7 @@ struct HeatMap {
   std::vector<std::string> y_ticks = {};  ///< the same for rows
 };
 
-/// Several heat maps in one picture, on one scale of colours, which begins at 0 unless a value is negative.
+/// Several heat maps in one picture, with one colour scale, which begins at 0 unless a value is negative.
 struct HeatMapGrid {
   std::string title = {};
   std::string subtitle = {};     ///< names the data set and what else a reader must know
@@ -32,7 +32,7 @@ struct HeatMapGrid {
 };
 
 /// Draws the maps with a colour bar as a PNG. Throws std::runtime_error when a map's values or ticks do not
-/// match its rows and columns, or the file cannot be written (`path` is then as it was).
+/// match its rows and columns, or the file cannot be written (`path` is then unchanged).
 void write_png(const HeatMapGrid& grid, const std::filesystem::path& path);
 
 /// The colour for `fraction` of the way from the smallest to the largest value, from dark violet over teal to

@@ -25,7 +25,7 @@ constexpr int kTicksX = 7;
 constexpr int kTicksY = 6;
 constexpr double kLargestCircle = 34;  // radius in points
 constexpr double kCircleMargin = 0.12;
-constexpr size_t kMostMarked = 32;  // points that are all marked; of more, some are, about kMarks
+constexpr size_t kMostMarked = 32;  // up to this number, all points are marked; otherwise about kMarks
 constexpr size_t kMarks = 8;
 
 const TextStyle kTickLabel = {.size = 10.5, .color = kSoftInk};
@@ -41,8 +41,8 @@ struct Box {
   double left, top, right, bottom;
 };
 
-// The colours of Okabe and Ito (2008), and four more, as many as there are mechanisms. No colour-blind reader can
-// tell apart so many, so that each has a marker of its own too.
+// The colours of Okabe and Ito (2008) and four more: one for each mechanism. No colour-blind reader can tell so many
+// apart, so each has a marker of its own too.
 constexpr std::array<Color, 12> kColors = {{{0.00, 0.45, 0.70},    // blue
                                             {0.84, 0.37, 0.00},    // vermilion
                                             {0.00, 0.62, 0.45},    // bluish green
@@ -69,7 +69,8 @@ constexpr std::array<Marker, 6> kMarkers = {{{36, kUp, 1},                  // a
                                              {3, kDown, 1},                 // a triangle upside down
                                              {10, kUp, 0.45}}};             // a star
 
-// How a series is drawn: the second half of the markers is hollow, and lines are dashed where both come again.
+// How a series is drawn: the second half of the markers is hollow, and lines are dashed once colour and marker
+// repeat.
 struct Stroke {
   size_t index;
   bool light;
@@ -124,7 +125,7 @@ std::vector<LegendEntry> make_legend(const Canvas& canvas, const LineChart& char
   return legend;
 }
 
-// The two axes and the part of the page where they stand.
+// The two axes and the part of the page where they are.
 struct Scene {
   Axis x_axis, y_axis;
   Box plot{};
@@ -238,7 +239,7 @@ void draw_series(const Canvas& canvas, const Points& points, const Stroke& strok
   for (size_t i = 0; i < points.size(); ++i) {
     const bool before = i > 0 && points[i - 1];
     const bool after = i + 1 < points.size() && points[i + 1];
-    const bool alone = !before && !after;  // no line shows it
+    const bool alone = !before && !after;  // no line goes through it
     const bool marked = points.size() <= kMostMarked || (!stroke.light && i % (points.size() / kMarks) == 0);
     if (points[i] && (alone || marked)) stroke.mark(canvas, points[i]->x, points[i]->y);
   }

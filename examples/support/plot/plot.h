@@ -28,9 +28,9 @@ struct LineChart {
   std::vector<Series> series = {};
 };
 
-/// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end. Of twelve lines each has a
-/// colour and a marker of its own. Throws std::runtime_error when a series has different numbers of x and y (or
-/// of areas, if it has any), or the file cannot be written (`path` is then as it was).
+/// Draws the chart as a PNG of about 1600 × 960 pixels, each line labelled beside its end. Up to twelve
+/// lines have colours and markers of their own. Throws std::runtime_error when a series has different numbers of x
+/// and y (or of areas, if it has any), or the file cannot be written (`path` is then unchanged).
 void write_png(const LineChart& chart, const std::filesystem::path& path);
 
 }  // namespace linnet::examples

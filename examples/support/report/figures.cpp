@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Calls `draw(row, runs, light)` for each row; light is every row of a mechanism but its first.
+/// Calls `draw(row, runs, light)` for each row. `light` is true for every row of a mechanism except the first.
 template <class Draw>
 void for_each_row(const Rows& rows, Draw&& draw) {
   const Row* before = nullptr;

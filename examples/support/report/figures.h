@@ -12,8 +12,8 @@ namespace linnet::examples {
 LineChart accuracy_chart(const Group& group, const Rows& rows);
 /// The validation losses against steps or seconds (Gerami et al. 2024, figure 6), of the first seed of each row.
 LineChart row_losses_chart(const Group& group, const Rows& rows, Against against);
-/// What the names of a group's files begin with: its preset, and a checksum of all else that makes it a group, so
-/// that they stay the same when other groups come.
+/// The prefix of a group's file names: its preset, and a checksum of everything else that defines the group. So the
+/// names do not change when other groups are added.
 std::string file_prefix(const Group& group, const Rows& rows);
 
 /// Draws these charts of each group into `folder`, and prints their paths. Throws as groups_in.

@@ -14,7 +14,7 @@
 namespace linnet::examples {
 namespace {
 
-constexpr double kNearSoftmax = 3;  // points; a mechanism that is further below is marked
+constexpr double kNearSoftmax = 3;  // percentage points; a mechanism that is further below is marked
 
 /// "1337", "1337, 1339" or "1337 to 1341".
 std::string seeds_text(const Runs& runs) {
@@ -49,7 +49,7 @@ std::string difference_text(const Runs& runs, const Runs* softmax) {
   return text;
 }
 
-/// The accuracy of the commonest answer, which all runs of a group share; older runs did not write it.
+/// The accuracy of the most common answer, which is the same for all runs of a group. Older runs did not write it.
 std::optional<double> constant_accuracy_of(const Rows& rows) {
   for (const auto& [row, runs] : rows) {
     for (const FinishedRun& run : runs) {

@@ -19,7 +19,7 @@ Table table_of_tasks() {
   return Table({"attention", "listops", "text", "retrieval", "image", "pathfinder", "average", "source"});
 }
 
-/// With the `digits` after the point that were published.
+/// Adds the rows, with the number of `digits` after the point that the paper prints.
 void add_rows(Table& table, const std::vector<PublishedRow>& rows, int digits) {
   for (const PublishedRow& row : rows) {
     std::vector<std::string> cells{row.mechanism};
@@ -29,25 +29,25 @@ void add_rows(Table& table, const std::vector<PublishedRow>& rows, int digits) {
   }
 }
 
-/// Runs by their task, and the tasks of each of our rows, by mechanism and source.
+/// Runs by their task, and the tasks of each row of linnet's, by mechanism and source.
 using TaskRuns = std::map<std::string, const Runs*>;
 using OwnRows = std::map<std::pair<Row, std::string>, TaskRuns>;
 
-/// The presets, and what else sets runs apart that are of the same mechanism.
+/// The preset, and whatever else distinguishes runs of the same mechanism.
 std::string source_of(const FinishedRun& run) {
   const Settings& s = run.settings;
   return fmt::format("linnet, presets lra-TASK{}{}", s.preset.ends_with("-nystrom") ? "-nystrom" : "",
                      s.device == "cpu" ? "" : ", device " + s.device);
 }
 
-/// What becomes of black pixels; nothing for a task without pixels.
+/// How black pixels are treated; empty for a task without pixels.
 std::string black_of(const Settings& s) {
   if (s.task != "image" && s.task != "pathfinder") return "";
   return s.lra.black_is_padding ? ", black is padding" : ", black is seen";
 }
 
-/// The rows of the runs that stand beside published ones. Tasks without pixels stand in the rows of both ways to see
-/// black. A line on stderr names runs whose place is taken.
+/// The rows of the runs that are shown beside published ones. Tasks without pixels are in the rows of both treatments
+/// of black pixels. If two runs belong to one cell, a line on stderr names the run that is left out.
 OwnRows own_rows(const Groups& groups) {
   std::map<std::pair<Row, std::string>, std::map<std::string, TaskRuns>> found;  // and by black_of
   for (const auto& [group, rows] : groups) {
@@ -74,7 +74,7 @@ OwnRows own_rows(const Groups& groups) {
   return all;
 }
 
-/// Adds our rows. `text` makes a cell, and `value` the numbers for the average.
+/// Adds linnet's rows. `text` makes a cell, and `value` makes the numbers for the average.
 void add_ours(Table& table, const OwnRows& ours, std::string (*text)(const Runs&), double (*value)(const Runs&)) {
   for (const auto& [row, tasks] : ours) {
     std::vector<std::string> cells{row.first.label};

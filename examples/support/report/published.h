@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// Published results, beside which `lra --table` and `classify --table` print those of linnet.
+/// Published results. `lra --table` and `classify --table` print linnet's results beside them.
 
 namespace linnet::examples {
 
@@ -16,12 +16,12 @@ struct PublishedRow {
   std::string mechanism;
   std::string source;
   std::array<double, 5> values;  ///< of kPublishedTasks
-  double average;                ///< as printed there; else computed
+  double average;                ///< as printed in the paper, or else computed
 };
 
 /// Accuracies of the test sets in %, of models of one size and one budget.
 const std::vector<PublishedRow>& published_accuracies();
-/// Accuracies of other models, trained in other ways, which cannot be ranked with those.
+/// Accuracies of other models, which were trained in other ways and cannot be ranked with those above.
 const std::vector<PublishedRow>& published_apart();
 /// The tasks of texts that have published results.
 inline const std::array<std::string, 3> kPublishedTexts{"amazon", "imdb", "mind-topics"};
@@ -38,7 +38,7 @@ struct PublishedTexts {
 /// Wu et al. 2021, table 4.
 const std::vector<PublishedTexts>& published_classifications();
 
-/// Training steps a second on an A5000: Gerami et al. 2024, table 2.
+/// Training steps per second on an A5000: Gerami et al. 2024, table 2.
 const std::vector<PublishedRow>& published_speeds();
 
 }  // namespace linnet::examples

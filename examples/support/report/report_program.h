@@ -14,7 +14,7 @@ struct ReportProgram {
   std::string description;
   /// Prints the results of all finished runs in a folder and its subfolders.
   void (*print_table)(const std::filesystem::path& folder);
-  /// Draws examples of the data, with --sheet FILE; null where the program cannot.
+  /// Draws examples of the data, with --sheet FILE; null if the program cannot do that.
   void (*draw_sheet)(const Settings& settings, const std::filesystem::path& path) = nullptr;
 };
 
@@ -22,10 +22,10 @@ struct ReportProgram {
 int report_program(int argc, char** argv, const ReportProgram& program);
 
 /// Prints the results of all finished runs of the Long Range Arena in `folder` and its subfolders: a table for each
-/// preset and data set, with the mean of the seeds, and the published tables with a row for each of our mechanisms.
-/// Throws IoError if there is no such run.
+/// preset and data set, with the mean of the seeds, and the published tables with a row for each of linnet's
+/// mechanisms. Throws IoError if there is no such run.
 void print_lra_table(const std::filesystem::path& folder);
-/// The same of classifiers of texts, beside the tables of Wu et al. 2021.
+/// The same for classifiers of texts, beside the tables of Wu et al. 2021.
 void print_classify_table(const std::filesystem::path& folder);
 
 }  // namespace linnet::examples

@@ -24,8 +24,8 @@ Settings without_mechanism(const Settings& settings) {
   return plain;
 }
 
-/// Settings of a classifier of texts without those that the flags of table 9 (Wu et al. 2021) or the form of the data
-/// set: softmax attention read 512 words, Fastformer shared layers, and texts may come in another format.
+/// The settings of a classifier of texts, without those that come from table 9 of Wu et al. 2021 (softmax attention
+/// reads 512 words, Fastformer shares layers) or from the format of the texts.
 Settings without_table_9(Settings s) {
   if (kind_of(s.task) != TaskKind::labelled_texts) return s;
   const Settings published = preset(s.task, s.preset);
@@ -50,7 +50,7 @@ std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
     run.settings = read_config(folder, &run.data);
     const std::optional<Results> results = read_results(folder);
     if (!results || kind_of(run.settings.task) != kind) return std::nullopt;
-    (void)preset(run.settings.task, run.settings.preset);  // throws where this version has no such preset
+    (void)preset(run.settings.task, run.settings.preset);  // throws if this version has no such preset
     run.machine = machine_of(folder);
     run.results = *results;
     run.history = read_metrics(folder);
@@ -81,7 +81,7 @@ std::vector<FinishedRun> finished_runs(const fs::path& folder, TaskKind kind) {
   return runs;
 }
 
-/// What a run's results depend on beside its mechanism and seed.
+/// What a run's results depend on besides its mechanism and seed.
 std::string what_of(const FinishedRun& run) {
   const Settings& s = run.settings;
   return describe(without_mechanism(s)) + (s.device == "cpu" ? "" : ", device " + s.device);

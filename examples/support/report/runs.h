@@ -19,7 +19,7 @@ struct FinishedRun {
   std::filesystem::path folder;
   Settings settings;
   std::string data;
-  std::string machine;  ///< what computed: linnet's version, the processor and its kernels, the number of threads
+  std::string machine;  ///< linnet's version, the processor and its kernels, the number of threads
   Results results;
   std::vector<Metrics> history;
 };
@@ -56,8 +56,8 @@ double steps_per_second(const Runs& runs);
 /// "37.40", or with several seeds "37.40 ± 0.31 (3 seeds)", where the spread is the sample standard deviation.
 std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&));
 
-/// Whether a run stands beside published rows: of a preset without changes, on the data that they name. Whether black
-/// pixels are padding does not matter; the published runs hide them, and the table says which of ours do.
+/// Whether a run is shown beside published rows: it must be a preset's without changes, on the data that they name.
+/// It may treat black pixels as padding or not: the published runs do, and the table says which of linnet's runs do.
 bool is_whole(const FinishedRun& run);
 
 }  // namespace linnet::examples

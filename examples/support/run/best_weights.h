@@ -11,7 +11,7 @@ class BestWeights {
   /// The model must outlive it.
   explicit BestWeights(nn::Module& model);
 
-  /// Copies the model's weights if the accuracy is higher than all before.
+  /// Copies the model's weights if the accuracy is higher than all earlier ones.
   void offer(int64_t step, double accuracy);
   /// Copies the best weights into the model.
   void restore() const;

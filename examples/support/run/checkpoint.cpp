@@ -13,7 +13,7 @@
 namespace linnet::examples {
 namespace {
 
-/// Loads a checkpoint. The library's advice, such as to copy a file again, is of no use to those whose run wrote it.
+/// Loads a checkpoint. It replaces the library's advice, such as to copy the file again: here a run wrote the file.
 void load_with_remedy(nn::Checkpoint& checkpoint, const nn::LoadOptions& options = {}) {
   try {
     checkpoint.load(options);

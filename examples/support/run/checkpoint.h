@@ -13,7 +13,7 @@
 namespace linnet::examples {
 
 /// The checkpoint.safetensors in a run's folder: weights, optimizer, generator and position. (Batches and learning
-/// rates depend on the step alone.)
+/// rates depend only on the step.)
 class Checkpoint {
  public:
   struct Position {
@@ -28,10 +28,10 @@ class Checkpoint {
 
   /// Replaces the file, atomically. All ranks make the call, and rank 0 writes.
   void save() const;
-  /// Restores everything. An error, even for want of memory, leaves everything as it was.
+  /// Restores everything. An error, even a lack of memory, leaves everything unchanged.
   ///
-  /// Throws: IoError if the file cannot be read; ValueError if it is another run's. The message names the file and
-  /// says what to do.
+  /// Throws: IoError if the file cannot be read; ValueError if it belongs to another run. The message names the
+  /// file and says what to do.
   void load();
 
  private:
@@ -55,8 +55,8 @@ class RunWeights {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// The step of the checkpoint; none if the weights are final.
   const std::optional<int64_t>& step() const { return step_; }
-  /// Copies the weights into `model`. A line on stderr says if they are a checkpoint's. Throws IoError if they cannot
-  /// be read, ValueError if they are another model's.
+  /// Copies the weights into `model`. If they come from a checkpoint, a line on stderr says so. Throws
+  /// IoError if they cannot be read, ValueError if they belong to another model.
   void load_into(nn::Module& model) const;
 
  private:

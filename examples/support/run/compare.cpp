@@ -39,7 +39,8 @@ Settings settings_for(const std::string& attention, const Settings& common, int6
   return settings;
 }
 
-/// The settings of each run, all checked before the first one trains, so that no bad flag ends the program halfway.
+/// The settings of each run. All are checked before the first run trains, so that no bad flag ends the program
+/// halfway.
 std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanisms, const Settings& common,
                                        int64_t seeds) {
   check_options_apply(common, "--attention", mechanisms);
@@ -136,9 +137,9 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
   fmt::print("\nloss curves: {}\n             {}\n", steps.string(), seconds.string());
 }
 
-/// The mechanisms where --attention names none, or `all`.
+/// The mechanisms if --attention is absent or `all`.
 std::vector<std::string> default_mechanisms(const Settings& settings, bool all, const CompareProgram& program) {
-  if (row_name(settings) != settings.attention) return {settings.attention};  // the encoder has no choice of its own
+  if (row_name(settings) != settings.attention) return {settings.attention};  // the encoder allows no choice
   if (!all && !program.mechanisms.empty()) return program.mechanisms;
   return kind_of(settings.task) == TaskKind::text ? linnet::nn::causal_mechanisms()
                                                   : linnet::nn::attention_mechanisms();
@@ -176,7 +177,7 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     add_training_flags(app, settings);
     app.add_option("--seeds", seeds, "runs of each mechanism, from --seed on")->check(whole_number(1, 1000));
     app.add_option("--out", settings.out, "folder for all results, one folder in it for each run")->check(path());
-    app.add_flag("--resume", settings.resume, "go on with what is in --out, by the same flags");
+    app.add_flag("--resume", settings.resume, "go on with what is in --out; give the same flags");
     if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     settle_training_flags(app, settings);

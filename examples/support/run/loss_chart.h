@@ -19,7 +19,7 @@ struct LossCurve {
   size_t color = 0;    ///< the index of its mechanism
   bool light = false;  ///< thinner and paler, for a second run of one mechanism
   std::span<const Metrics> history;
-  std::span<const StepLoss> losses = {};  ///< of single steps, which only the picture of one run has room for
+  std::span<const StepLoss> losses = {};  ///< of single steps; only the picture of one run shows them
 };
 
 /// The validation losses of runs; `what` names their data and settings. The picture of one run against steps shows

@@ -78,7 +78,7 @@ std::vector<nn::AttentionMap> maps_while(const Run& run) {
 
 void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                const Settings& machine) {
-  constexpr size_t kMostTokens = 1024;  // a picture of more shows nothing
+  constexpr size_t kMostTokens = 1024;  // a larger picture cannot be read
   const std::string prompt = prompt_for(folder, model, input, machine);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   const TrainedTextModel trained(folder, machine);
@@ -135,7 +135,7 @@ HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head) {
     const std::span row(map.values.data() + i * map.cols, static_cast<size_t>(map.cols));
     for (double& weight : row) weight = std::abs(weight);  // a weight may be negative
     const double largest = std::ranges::max(row);
-    for (double& weight : row) weight /= largest > 0 ? largest : 1;  // a row may see nothing
+    for (double& weight : row) weight /= largest > 0 ? largest : 1;  // a row may see no token
     if (causal) std::ranges::fill(row.subspan(static_cast<size_t>(i + 1)), std::numeric_limits<double>::quiet_NaN());
   }
   map.x_ticks = model.tokens;

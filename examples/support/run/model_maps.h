@@ -36,8 +36,8 @@ struct ModelMaps {
 /// unknown characters or is too long for a picture.
 ModelMaps read_maps(const std::filesystem::path& folder, const MapInput& input, const Settings& machine);
 
-/// Map `index` of the model for one head: the sizes of the weights, without signs, divided by the largest in their
-/// row, since longer rows have smaller weights. A row that sees nothing is 0. Later tokens are grey in causal models.
+/// Map `index` of the model for one head: the absolute weights, each divided by the largest in its row, because
+/// longer rows have smaller weights. A row that sees no token is 0. In causal models, later tokens are grey.
 HeatMap heat_map_of(const ModelMaps& model, int64_t index, int64_t head);
 
 }  // namespace linnet::examples

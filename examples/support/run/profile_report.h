@@ -33,13 +33,13 @@ class ProfiledSteps {
   std::ptrdiff_t calls_of_one_ = 0;
 };
 
-/// A heading with `what`, and a table of where the time went: a row for each op and kernel, forward and backward
-/// apart, the longest first. Columns: milliseconds and calls per step, bytes of the operands, GB/s, the share of the
-/// step, and the time as a multiple of the step's floor. (See floor.h; `floor_ms` is 0 on a GPU, which has none.) The
-/// same layer in all blocks shares a row, and so do all kernels that take next to no time.
+/// A heading with `what`, and a table of where the time went. It has a row for each op and kernel, and separate rows
+/// for forward and backward, sorted by time. Columns: milliseconds and calls per step, bytes of the operands, GB/s,
+/// the share of the step, and the time as a multiple of the step's floor. (See floor.h; `floor_ms` is 0 on a GPU,
+/// which has none.) The same layer of all blocks shares one row. The kernels that take almost no time share another.
 std::string profile_text(const std::string& what, const ProfiledSteps& steps, double floor_ms);
 
-/// All rows of that table, the small ones too.
+/// All rows of that table, including the small ones.
 nlohmann::json profile_json(const ProfiledSteps& steps);
 
 /// All calls as JSON that chrome://tracing and Perfetto draw.

@@ -24,8 +24,8 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Whether the output goes to a launcher of MPI that has no terminal itself. Open MPI gives each rank a terminal,
-/// whatever its own output is.
+/// Whether the output goes to a launcher of MPI that has no terminal itself. Open MPI gives each rank a terminal even
+/// if its own output is none.
 bool is_passed_on(int fd) {
   if (!started_by_mpi_launcher()) return false;
   const std::string launchers = fmt::format("/proc/{}/fd/{}", ::getppid(), fd);
@@ -45,12 +45,12 @@ int terminal_columns(std::FILE* out) {
 }
 
 void print(std::FILE* out, std::string_view text) {
-  // Errors are ignored: a closed pipe is no reason to stop the work.
+  // Errors are ignored, because a closed pipe is no reason to stop the work.
   std::fwrite(text.data(), 1, text.size(), out);
   std::fflush(out);
 }
 
-// "18.2 steps/s", or "3.4 s/step" where a step takes longer than a second.
+// "18.2 steps/s", or "3.4 s/step" if a step takes longer than a second.
 std::string format_rate(double steps_per_second) {
   if (steps_per_second < 1) return fmt::format("{:.1f} s/step", 1 / steps_per_second);
   return fmt::format("{:.{}f} steps/s", steps_per_second, steps_per_second < 100 ? 1 : 0);

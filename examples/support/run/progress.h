@@ -25,9 +25,9 @@ struct ProgressOptions {
 ///     softmax  1,240/2,000  loss=2.341  val=1.953  18.2 steps/s  0:00:41 left
 ///
 /// On a terminal the line is redrawn in place, at most ten times a second, and never wider than the terminal:
-/// fields give way first, from the last to the first. Elsewhere (a file, a pipe, TERM=dumb) it is printed
-/// once in `plain_interval`. Rate and time left are averages since the first update, so that a resumed run
-/// does not count steps it did not make. For use by one thread.
+/// fields are left out first, beginning with the last. Elsewhere (a file, a pipe, TERM=dumb) it is printed
+/// once per `plain_interval`. Rate and time left are averages since the first update, so that a resumed run
+/// does not count the steps of the earlier run. For use by one thread.
 class Progress {
  public:
   /// `out` must outlive the object. `total_steps` 0: not known, so no time left is shown.

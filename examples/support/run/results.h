@@ -10,7 +10,7 @@
 
 namespace linnet::examples {
 
-/// What a finished run came to: the file results.json in its folder.
+/// The results of a finished run: the file results.json in its folder.
 struct Results {
   int64_t step = 0;  ///< of the weights that were evaluated
   double loss = 0;   ///< of Task::test
@@ -20,9 +20,9 @@ struct Results {
   double ms_per_step = 0;
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
-  int processes = 1;               ///< that trained together; of several, rank 0's:
-  double waited_ms_per_step = 0;   ///< for others, after the last gradient was computed; mean
-  double sent_bytes_per_step = 0;  ///< in sums of gradients
+  int processes = 1;               ///< that trained together; if several, the next two are rank 0's
+  double waited_ms_per_step = 0;   ///< mean wait for others after the last gradient was computed
+  double sent_bytes_per_step = 0;  ///< mean, for the sums of gradients
 };
 
 /// The measures in the JSON of an evaluation, by their names. Null is NaN.

@@ -43,7 +43,7 @@ nlohmann::json config_in(const fs::path& folder) {
   return linnet::detail::parse_json(read_text(folder / "config.json", linnet::detail::kMaxJsonTree + 1));
 }
 
-/// Calls `use(line)` for each whole line. The rest was being written when the run was killed.
+/// Calls `use(line)` for each complete line. An incomplete last line was being written when the run was killed.
 template <class Use>
 void for_each_line(std::string_view text, Use&& use) {
   for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1)) {
@@ -52,11 +52,11 @@ void for_each_line(std::string_view text, Use&& use) {
 }
 
 /// Rewrites the file with `header` and the lines that `parse` accepts, and returns their values. It parses these
-/// lines twice, so that memory for values is taken only when their number is known.
+/// lines twice, so that it allocates memory for the values only once their number is known.
 template <class Parse>
 auto rewind_lines(const fs::path& path, const std::string& header, const Parse& parse) {
   std::string text =
-      fs::exists(path) ? read_text(path) : "";  // an older run, or one that was killed at once, has none
+      fs::exists(path) ? read_text(path) : "";  // an older run, or one that was killed at its start, has no file
   int64_t count = 0;
   char* end = text.data();
   for_each_line(text, [&](std::string_view line) {
@@ -89,7 +89,7 @@ nlohmann::json to_json(const Metrics& m) {
 }
 
 Metrics metrics_from_json(const nlohmann::json& json) {
-  // JSON has null in place of numbers that are not finite.
+  // JSON has null instead of numbers that are not finite.
   const auto number = [&](const char* name) {
     return json.at(name).is_null() ? std::nan("") : linnet::detail::value_of<double>(json, name);
   };
@@ -106,7 +106,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   return m;
 }
 
-/// The metrics in a line; nothing for an incomplete last line, of a run that was killed while it wrote.
+/// The metrics in a line. Nothing for an incomplete last line, which a run leaves if it is killed while it writes.
 std::optional<Metrics> metrics_in(std::string_view line) {
   if (!line.starts_with('{')) return std::nullopt;
   try {
@@ -147,7 +147,7 @@ std::vector<std::string> results_of(const Settings& s) {
 }
 
 /// Whether the file may come from a run that was killed before it wrote config.json. Such a run leaves a checkpoint
-/// of step 0, empty metrics, and losses with the header alone.
+/// of step 0, empty metrics, and losses with only the header.
 bool is_left_from_before(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return false;

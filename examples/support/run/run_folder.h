@@ -55,9 +55,9 @@ class FolderLock {
 /// results.json, samples.txt, loss.png, and an event file if settings.tensorboard.
 class RunFolder {
  public:
-  /// Creates the folder, or opens it if settings.resume. Throws IoError if it cannot be created, if it holds a run
-  /// already or files that this one would replace, if it holds no run to resume or one on other data, and while
-  /// another run writes to it. A new run's `note`, unless empty, stands in config.json.
+  /// Creates the folder, or opens it if settings.resume. Throws IoError if it cannot be created, if it already holds
+  /// a run or files that this run would replace, if it holds no run to resume or one on other data, or while another
+  /// run writes to it. config.json of a new run contains `note`, unless that is empty.
   RunFolder(const Settings& settings, const std::string& data_name, const std::string& note = "");
 
   const std::filesystem::path& path() const { return path_; }
@@ -87,13 +87,13 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
-/// Throws IoError if a new run would replace another run or other files. What a run leaves that was killed before it
-/// had a config.json may be replaced.
+/// Throws IoError if a new run would replace another run or other files. Files of a run that was killed before it
+/// wrote config.json may be replaced.
 void check_is_free(const Settings& settings);
 
 /// A program with several runs calls it for each of them before the first one trains. Throws IoError as RunFolder
-/// would. With settings.resume, it throws UsageError if the run has other settings, and sets it to false if there is
-/// no run.
+/// would. With settings.resume, it throws UsageError if the run has other settings. If there is no run, it sets
+/// settings.resume to false.
 void settle_run(Settings& settings);
 
 /// Call it after settle_run for all `runs`. Throws UsageError if common.resume is set and none of them has begun.
@@ -103,8 +103,9 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 /// gave, or empty.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
 
-/// What computed the run in `folder`, as config.json has it of build_info: "linnet 0.2.0; CPU with v4 kernels, 2
-/// threads, …", without what decided the number of threads; empty where it has none. Throws as read_config.
+/// The machine that computed the run in `folder`, as build_info described it in config.json: "linnet 0.2.0; CPU with
+/// v4 kernels, 2 threads, …", without the reason for the number of threads. Empty if config.json does not have it.
+/// Throws as read_config.
 std::string machine_of(const std::filesystem::path& folder);
 
 /// The metrics of the run in `folder`. Throws IoError if they cannot be read.

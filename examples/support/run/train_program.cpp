@@ -158,10 +158,9 @@ int train_program(int argc, char** argv, const TrainProgram& program) {
     app.add_option("--out", settings.out, "folder for all results (default: out/<task>-<attention>)")->check(path());
     app.add_flag("--profile", settings.profile,
                  "time the kernels of ten steps, after ten others: profile.txt and trace.json in --out");
-    app.add_flag(
-        "--resume", settings.resume,
-        "go on with the run in --out, with the settings and the data it has; --steps or --epochs give it a new "
-        "total, over which the schedule of the learning rate then runs");
+    app.add_flag("--resume", settings.resume,
+                 "go on with the run in --out, with its settings and data; --steps or --epochs give it a new "
+                 "total, over which the schedule of the learning rate then runs");
     if (program.add_flags) program.add_flags(app);
     app.parse(argc, argv);
     if (program.instead_of_training && program.instead_of_training(settings)) return;

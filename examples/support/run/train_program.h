@@ -16,7 +16,7 @@ namespace linnet::examples {
 /// A program that trains one model.
 struct TrainProgram {
   std::string name;
-  std::vector<std::string> tasks;  ///< with several, the flag --task chooses one, by default the first
+  std::vector<std::string> tasks;  ///< if several, the flag --task chooses one, by default the first
   std::string description;
   std::function<void(CLI::App& app)> add_flags = {};  ///< adds further flags, if it is set
   /// Called with the flags' values before anything else is done. If it returns true, the program ends.

@@ -36,7 +36,7 @@ bool holds_gpt2(const std::filesystem::path& folder) {
     const auto config = linnet::detail::parse_json(
         linnet::detail::read_file(folder / "config.json", linnet::detail::kMaxJsonTree + 1));
     return config.is_object() && config.value("model_type", nlohmann::json()) == "gpt2";
-  } catch (const IoError&) {  // that of a run says more
+  } catch (const IoError&) {  // the error of a run's file says more
     return false;
   } catch (const nlohmann::json::exception&) {
     return false;

@@ -10,8 +10,8 @@
 namespace linnet::examples {
 
 /// A language model and its vocabulary, read from the --out folder of train_text (see RunWeights), in evaluation
-/// mode, on the device and with the seed of `machine`. Throws IoError or ValueError if the folder has none, or
-/// another task's.
+/// mode, on the device and with the seed of `machine`. Throws IoError or ValueError if the folder has no
+/// model, or one of another task.
 struct TrainedTextModel {
   TrainedTextModel(const std::filesystem::path& folder, const Settings& machine);
 

@@ -88,7 +88,7 @@ std::string command_to_resume(const Settings& s, int64_t left) {
 }
 
 /// The most bytes that a run writes: the final weights, two checkpoints (weights, AdamW's two moments, the best
-/// weights) while one replaces the other, and some room for logs and pictures. A resumed run has one of the
+/// weights) while one replaces the other, and some space for logs and pictures. A resumed run has one of the
 /// checkpoints already.
 int64_t bytes_to_write(int64_t parameters, const Settings& s) {
   const int64_t checkpoint = s.keep_best ? 4 : 3, copies = (s.resume ? 1 : 2) * checkpoint + 1;
@@ -124,10 +124,10 @@ class Run {
   void show(double loss);
   /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
   void save() const;
-  /// What a run that was interrupted says, when it is saved.
+  /// The message of an interrupted run, after it is saved.
   Interrupted stopped() const;
   [[noreturn]] void stop() const;
-  /// All tokens over all the time of the steps; with batches of different lengths, a median time says less.
+  /// All tokens divided by the time of all steps. A median would mislead, since batches may have different lengths.
   double tokens_per_second() const;
   /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
   /// steps, of the medians that the run logged.
@@ -138,8 +138,8 @@ class Run {
   const int64_t steps_;      // before folder_: bad steps and rates throw before a folder is created
   const int64_t log_every_;  // steps between the lines of train_loss.csv
   const nn::Schedule rate_;
-  std::optional<nn::Schedule> beta1_;  // where it changes
-  std::unique_ptr<RunFolder> folder_;  // null on all ranks but the first
+  std::optional<nn::Schedule> beta1_;  // if it changes
+  std::unique_ptr<RunFolder> folder_;  // only on rank 0
   TrainingStep train_step_;
   Progress progress_;
   std::optional<StepProfile> profile_;
@@ -190,10 +190,10 @@ void Run::resume() {
   check_profile(s_, steps_ - at_.step);
   if (!folder_) return;
   folder_->go_on(!done());
-  // The first checkpoint was written before the first evaluation, which may be the best one; it is made again.
+  // The first checkpoint was written before the first evaluation. That may be the best one, so it is repeated.
   result_.history = folder_->rewind(best_ && at_.step == 0 ? -1 : at_.step);
   result_.losses = folder_->rewind_losses(at_.step);
-  if (result_.history.empty()) return;  // it ended before its first evaluation
+  if (result_.history.empty()) return;  // the run ended before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy, .measures = last.measures};
   seconds_ = last.seconds + static_cast<double>(at_.step - last.step) * last.ms_per_step / 1e3;

@@ -37,10 +37,10 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// Trains `task` and writes metrics, checkpoints, weights and samples into settings.out, a RunFolder. If
 /// settings.resume, it continues from the checkpoint there. Settings that allow no step throw before the folder is
 /// created. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C or SIGTERM, once a
-/// checkpoint is written, or at once where no step has been made.
+/// checkpoint is written, or at once if no step has been made.
 ///
-/// With several ranks, all take the same steps, evaluate a part of the batches each, and come to the same figures.
-/// Rank 0 writes. The results of the others lack the times of a step.
+/// Several ranks take the same steps. Each evaluates a part of the batches, and all get the same figures. Rank 0
+/// writes the files. The results of the other ranks lack the times of a step.
 TrainingResult train(Task& task, const Settings& settings);
 
 }  // namespace linnet::examples

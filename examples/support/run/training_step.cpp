@@ -19,7 +19,7 @@ nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& 
                                : nn::AdamW(parameters, config);
 }
 
-/// Null for one process and one shard. Throws UsageError where the ranks do not divide the shards.
+/// Null for one process and one shard. Throws UsageError if the ranks do not divide the shards evenly.
 std::unique_ptr<nn::DataParallel> make_parallel(nn::Module& model, const Settings& s) {
   const int count = ranks().world_size();
   if (count == 1 && s.shards == 1) return nullptr;
@@ -65,7 +65,7 @@ double TrainingStep::operator()(int64_t step, double lr, std::optional<double> b
   if (beta1) optimizer_.set_beta1(*beta1);
   make_ready(step);
   task_.model().begin_step(step);
-  // A recording would keep beta1, and the loss of each shard is read.
+  // A recording would repeat the same beta1, and it cannot contain the reading of each shard's loss.
   const std::vector<Tensor> results = beta1 || parallel_ ? run_unrecorded(next_batches_) : recorded_(next_batches_);
   try {
     make_ready(step + 1);  // overlaps with the GPU, which is still computing this step

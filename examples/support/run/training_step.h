@@ -18,10 +18,10 @@ class TrainingStep {
   /// finite, it applies nothing and throws ValueError. Errors of Task::batch are passed on.
   double operator()(int64_t step, double lr, std::optional<double> beta1 = {});
 
-  /// Over one process unless its state is divided.
+  /// The optimizer. With --shard-optimizer its state is divided among the processes.
   nn::ZeroRedundancyOptimizer& optimizer() { return divided_; }
   int64_t parameters() const;  ///< number of trained parameters
-  /// Compares the parameters of all ranks. Throws ValueError, on all of them, where bits differ.
+  /// Compares the parameters of all ranks. Throws ValueError, on all of them, if any bit differs.
   void check_same();
   /// The seconds that all steps waited for other ranks after their last gradient was computed.
   double waited_seconds() const { return parallel_ ? parallel_->waited_seconds() : 0; }
@@ -34,9 +34,9 @@ class TrainingStep {
   std::vector<Tensor> run(const std::vector<Tensor>& batches);
   /// Adds up the gradients of the micro-batches, and returns the mean loss.
   Tensor backward_all(const std::vector<Tensor>& batches);
-  /// The same by shards, of all ranks.
+  /// The same with the shards of all ranks.
   Tensor backward_shards(const std::vector<Tensor>& batches);
-  /// The same with batches on any device.
+  /// Moves the batches to the model's device, and calls `run` without recording it.
   std::vector<Tensor> run_unrecorded(std::vector<Tensor> batches);
 
   Task& task_;

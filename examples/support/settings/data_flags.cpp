@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kBesideSources = LINNET_SOURCE_DIR "/data";
 
-/// The flags for the data of the Long Range Arena. Each task has those that say something about its data.
+/// The flags for the data of the Long Range Arena. Each task has those that apply to its data.
 void add_sequence_flags(CLI::App& app, Settings& s) {
   const auto is = [&](std::initializer_list<const char*> tasks) {
     return std::ranges::any_of(tasks, [&](const char* task) { return s.task == task; });
@@ -28,7 +28,7 @@ void add_sequence_flags(CLI::App& app, Settings& s) {
     app.add_option("--context", s.context, "tokens of the longest sequence")->check(whole_number(1));
   }
   if (is({"text", "retrieval", "image", "digits"})) {
-    app.add_flag("--stand-in", s.lra.stand_in, "take other data, and say so, where the public set is absent");
+    app.add_flag("--stand-in", s.lra.stand_in, "use other data, and say so, if the public set is absent");
   }
   if (is({"image", "pathfinder", "digits"})) {
     app.add_flag("--black-is-padding", s.lra.black_is_padding, "hide black pixels, as public PyTorch code does");
@@ -37,14 +37,14 @@ void add_sequence_flags(CLI::App& app, Settings& s) {
     app.add_option("--downsample", s.lra.downsample, "pixels on a side of a token")->check(whole_number(1));
   }
   if (is({"listops"})) {
-    app.add_option("--min-tokens", s.lra.min_tokens, "of the shortest expression")->check(whole_number(1));
+    app.add_option("--min-tokens", s.lra.min_tokens, "tokens of the shortest expression")->check(whole_number(1));
   }
   if (is({"pathfinder"})) {
-    app.add_option("--contour-length", s.lra.contour_length, "paddles of a snake")->check(whole_number(2));
-    app.add_option("--distractors", s.lra.distractors, "snakes that mean nothing")->check(whole_number(0));
+    app.add_option("--contour-length", s.lra.contour_length, "paddles in a snake")->check(whole_number(2));
+    app.add_option("--distractors", s.lra.distractors, "shorter snakes, which only distract")->check(whole_number(0));
   }
   if (is({"listops", "pathfinder", "text", "retrieval"})) {
-    app.add_option("--data-seed", s.lra.data_seed, "of generated data")->check(whole_number(0));
+    app.add_option("--data-seed", s.lra.data_seed, "seed of generated data")->check(whole_number(0));
   }
 }
 
@@ -59,17 +59,17 @@ void add_labelled_text_flags(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember(text_format_names()));
   app.add_option(
       "--text-field", s.texts.text_field,
-      "fields of the text, names in JSON, numbers in tables, with commas (default: text; in tables all but "
-      "the label)");
+      "fields of the text, comma-separated: names in JSON, numbers in tables (default: text; in tables all "
+      "but the label)");
   app.add_option("--label-field", s.texts.label_field, "field of the label (default: label; in tables 1)");
   app.add_option("--context", s.context, "words of a text that the model sees")->check(whole_number(1));
-  app.add_option("--vocabulary", s.texts.vocabulary, "the most words with ids")->check(whole_number(1));
-  app.add_option("--min-count", s.texts.min_count, "how often a word of the vocabulary occurs")
+  app.add_option("--vocabulary", s.texts.vocabulary, "the most words in the vocabulary")->check(whole_number(1));
+  app.add_option("--min-count", s.texts.min_count, "how often a word must occur to be in the vocabulary")
       ->check(whole_number(1));
-  app.add_option("--glove", s.texts.glove, "file of word vectors to begin with")->check(path());
-  app.add_flag("--strict", s.texts.strict, "end at a malformed line, instead of leaving it out");
-  app.add_flag("--stand-in", s.lra.stand_in, "take generated texts, and say so, where the public set is absent");
-  app.add_option("--data-seed", s.lra.data_seed, "of the parts that texts are divided into, and of generated texts")
+  app.add_option("--glove", s.texts.glove, "file of word vectors, with which embeddings start")->check(path());
+  app.add_flag("--strict", s.texts.strict, "end at a malformed line, instead of skipping it");
+  app.add_flag("--stand-in", s.lra.stand_in, "use generated texts, and say so, if the public set is absent");
+  app.add_option("--data-seed", s.lra.data_seed, "seed of the division into parts, and of generated texts")
       ->check(whole_number(0));
 }
 
@@ -110,7 +110,7 @@ void add_data_flags(CLI::App& app, Settings& s) {
                        "that has tinyshakespeare/)",
                        data_places()))
         ->check(path());
-    app.add_flag("--bytes", s.bytes, "take each byte for a character, not each code point of Unicode");
+    app.add_flag("--bytes", s.bytes, "treat each byte as a character, instead of each code point of Unicode");
     app.add_flag("--normalise-newlines", s.normalise_newlines, "read CR LF, and CR alone, as LF");
   }
 }

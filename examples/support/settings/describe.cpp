@@ -6,7 +6,7 @@
 
 #include "support/settings/settings.h"
 
-/// How runs are called in tables and pictures.
+/// The names of runs in tables and pictures.
 
 namespace linnet::examples {
 
@@ -23,7 +23,7 @@ std::string describe_model(const Settings& settings) {
   published.summary.decoder_attention = settings.summary.decoder_attention;
   published.summary.cross = settings.summary.cross;
   nlohmann::json before = to_json(published);
-  before.update(parts);  // so that parts with another mechanism are named, and of its options those that flags set
+  before.update(parts);  // names parts with another mechanism, and of its options those that flags set
   constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
                                         "eval_batches", "checkpoint_every", "tensorboard"};
   std::string text = "preset " + settings.preset;

@@ -8,7 +8,7 @@
 
 #include "support/settings/program.h"
 
-/// Flags that some data or models have no use for. (The mechanisms' own options have `check_options`.)
+/// Flags that do not apply to some data or models. (`check_options` checks the mechanisms' own options.)
 
 namespace linnet::examples {
 namespace {

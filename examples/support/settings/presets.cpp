@@ -113,7 +113,7 @@ Settings small(Settings s, int64_t context, int64_t batch, int64_t steps) {
   s.steps = steps;
   s.warmup = steps / 10;
   s.eval_every = 100;
-  s.eval_batches = 2048 / batch;  // so that evaluations take less time than the steps between them
+  s.eval_batches = 2048 / batch;  // few, so that evaluations take less time than the steps between them
   s.clip_value = 0;
   s.lra.pool = "kept";
   s.options = {};
@@ -151,8 +151,8 @@ std::vector<Settings> lra_presets() {
           small_digits};
 }
 
-/// Table 9 of Wu et al. 2021 has a window of Poolingformer's own. It is that of the first level here, and the second
-/// one's is twice as large.
+/// Table 9 of Wu et al. 2021 gives Poolingformer a window of its own. Here it is the window of the first level, and
+/// the window of the second level is twice as large.
 void set_pooling_window(Settings& s, const std::string& first, const std::string& second) {
   s.own_options["poolingformer"] = {{"window", first}, {"window2", second}};
 }
@@ -199,16 +199,16 @@ Settings small_users(const std::string& task, const std::string& name) {
   s.clip = 1;
   s.eval_every = 100;
   s.eval_batches = 4;
-  s.of_users.users = 20000;  // with fewer the model learns them by heart
+  s.of_users.users = 20000;  // with fewer the model memorises them
   s.options = {{"global_tokens", "2"}, {"window", "8"},         {"window2", "8"}, {"block", "4"},
                {"random_blocks", "1"}, {"linformer_rank", "8"}, {"chunk", "8"}};
   s.own_options = {};
   return s;
 }
 
-/// Wu et al. 2021, table 9. What it does not say is ours: the rate stays the same, nothing is clipped, and the hidden
-/// width of the feed-forward part, which is that of the authors' released code. An epoch has about `eval_every`
-/// steps.
+/// Wu et al. 2021, table 9. Where the table says nothing, linnet chose: the learning rate is constant, nothing is
+/// clipped, and the feed-forward part has the hidden width of the authors' released code. An epoch has about
+/// `eval_every` steps.
 Settings classify(const std::string& task, int64_t context, int64_t eval_every) {
   Settings s;
   s.task = task;
@@ -266,7 +266,7 @@ std::vector<Settings> classify_presets() {
   topics.texts.label_field = "2";
   const Settings own = classify("own-texts", 512, 100);
   Settings speakers = small_classify(classify("speakers", 512, 39));
-  speakers.dropout = 0.5;  // against learning 1,269 speeches by heart
+  speakers.dropout = 0.5;  // against memorising the 1,269 speeches
   return {speakers, amazon, imdb, topics, own, small_classify(own)};
 }
 

@@ -35,8 +35,8 @@ double seconds_since(const timespec& begin) {
   return static_cast<double>(now.tv_sec - begin.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec - begin.tv_nsec);
 }
 
-/// Says on stderr that the program stops after the current step, which may take a while. A second signal ends it,
-/// unless it comes with the first one: `timeout` and launchers of MPI send two.
+/// Says on stderr that the program stops after the current step, which may take a while. A second signal ends it
+/// at once, unless it comes together with the first: `timeout` and launchers of MPI send two.
 void on_interrupt(int signal) {
   constexpr double kSecondsOfOne = 0.25;
   const int before = errno;
@@ -54,7 +54,8 @@ void on_interrupt(int signal) {
 
 /// Prints the message on stderr and returns `code`, which is all that a caller gets if stderr is closed.
 ///
-/// Where all ranks fail alike, rank 0 speaks for all. One that fails alone says so and ends the others, which wait.
+/// If all ranks fail in the same way, only rank 0 prints. A rank that fails alone says so and ends the waiting
+/// others.
 int complain(const CLI::App& app, const std::string& message, int code) {
   constexpr double kSecondsToFailAlike = 5;
   const bool alone = ranks().world_size() > 1 && !ranks().barrier_within(kSecondsToFailAlike);
@@ -62,7 +63,7 @@ int complain(const CLI::App& app, const std::string& message, int code) {
   const std::string who = alone ? fmt::format("rank {}: ", ranks().rank()) : "";
   std::fputs(fmt::format("{}: {}{}\n", app.get_name(), who, message).c_str(), stderr);
   if (alone) {
-    std::fflush(stderr);  // which is buffered since join_ranks opened it anew
+    std::fflush(stderr);  // it is buffered, because join_ranks reopened it
     ranks().abort(code);
   }
   return code;
@@ -89,7 +90,7 @@ void add_option_flag(CLI::App& app, const nn::AttentionOption& option, Settings&
   const std::string flag = flag_of(option.name);
   if (app.get_option_no_throw(flag) != nullptr) return;
   if (option.kind == nn::AttentionOption::Kind::words) {  // only `share`, which can name layers too
-    app.add_option(flag, s.share, "what shares weights, with commas: layers, or " + option.help)
+    app.add_option(flag, s.share, "what shares weights, comma-separated: layers, or " + option.help)
         ->delimiter(',')
         ->check(CLI::IsMember(share_words()));
     return;
@@ -181,16 +182,15 @@ CLI::Validator number(double least, double most) {
 
 void add_common_flags(CLI::App& app, Settings& s) {
   app.option_defaults()->always_capture_default();
-  // A function, called only for --version, since it opens the GPU.
+  // A function, so that it is called only for --version: build_info opens the GPU.
   app.set_version_flag("--version", [] { return build_info(); });
   app.add_option("--seed", s.seed, "decides every random number of the run")->check(whole_number(0));
   app.add_option("--threads", s.threads, "threads to use; 0 for all processors; results do not depend on it")
       ->check(whole_number(0, 1024));
   app.add_option("--device", s.device, "where to compute")->check(CLI::IsMember(words(kDevices)));
-  app.add_option(
-         "--precision", s.precision,
-         "tf32 rounds the factors of products, bfloat16 these and activations, beside weights of float32; both "
-         "need --device cuda")
+  app.add_option("--precision", s.precision,
+                 "tf32 rounds the factors of products; bfloat16 also rounds activations, and keeps float32 weights; "
+                 "both need --device cuda")
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}));
 }
 
@@ -201,7 +201,7 @@ void add_attention_flags(CLI::App& app, Settings& s) {
 
 void add_attention_option_flags(CLI::App& app, Settings& s) {
   app.add_option("--attention-dropout", s.attention_dropout,
-                 "rate on the weights, or on queries and keys (fastmax, linear, performer)");
+                 "dropout rate on the weights, or on queries and keys (fastmax, linear, performer)");
   add_mechanism_flags(app, s);
   add_short_conv_flag(app, s);
 }
@@ -212,7 +212,7 @@ void add_mechanism_list(CLI::App& app, const std::string& flag, std::vector<std:
   const auto set = [&mechanisms](const std::vector<std::string>& given) {
     mechanisms = std::ranges::find(given, "all") == given.end() ? given : std::vector<std::string>{};
   };
-  app.add_option_function<std::vector<std::string>>(flag, set, "the mechanisms, with commas, or all")
+  app.add_option_function<std::vector<std::string>>(flag, set, "the mechanisms, comma-separated, or all")
       ->delimiter(',')
       ->check(CLI::IsMember(known));
 }
@@ -243,42 +243,40 @@ void add_model_flags(CLI::App& app, Settings& s) {
     case TaskKind::sequences:
     case TaskKind::labelled_texts:
       app.add_option("--pool", s.lra.pool,
-                     "how tokens become one vector: padded, their sum by the padded length; kept, their mean; "
-                     "additive attention; the first token")
+                     "how tokens become one vector: padded, their sum divided by the padded length; kept, their "
+                     "mean; additive, additive attention; first, the first token")
           ->check(CLI::IsMember(words(kPools)));
       if (kind_of(s.task) == TaskKind::sequences) break;
       app.add_option("--levels", s.texts.levels,
-                     "what is encoded: the words of a text; or sentence, the words of each and then the sentences")
+                     "what is encoded: word, the words of a text; sentence, first each sentence, then the text")
           ->check(CLI::IsMember(words(kLevels)));
       break;
     case TaskKind::users:
       app.add_option("--encoder", s.of_users.encoder,
-                     "what makes vectors of words, and of a user: layers; nrms, softmax attention alone; their mean")
+                     "how words, and a user's items, become a vector: layers; nrms, only softmax attention; mean")
           ->check(CLI::IsMember(words(kUserEncoders)));
       break;
     case TaskKind::summaries: add_summary_flags(app, s);
   }
-  app.add_option("--positions", s.positions, "how tokens know their place")->check(CLI::IsMember(words(kPositions)));
+  app.add_option("--positions", s.positions, "how positions are encoded")->check(CLI::IsMember(words(kPositions)));
 }
 
 void add_training_flags(CLI::App& app, Settings& s) {
   app.add_option("--preset", s.preset, "start from published settings; other flags change them")
       ->check(CLI::IsMember(preset_names(s.task)));
   add_data_flags(app, s);
-  app.add_option("--batch", s.batch, "examples a step, or a micro-batch")->check(whole_number());
-  app.add_option("--accumulate", s.accumulate, "micro-batches a step")->check(whole_number());
-  app.add_option(
-         "--shards", s.shards,
-         "parts of a batch, a power of two, whose gradients processes of mpirun share; with as many shards, any "
-         "number of processes makes the same model")
+  app.add_option("--batch", s.batch, "examples per step, or per micro-batch")->check(whole_number());
+  app.add_option("--accumulate", s.accumulate, "micro-batches per step")->check(whole_number());
+  app.add_option("--shards", s.shards,
+                 "parts of a batch, a power of two, which the processes of mpirun divide; with the same number of "
+                 "shards, any number of processes makes the same model")
       ->check(whole_number());
-  app.add_option(
-         "--reduce", s.reduce,
-         "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and bits then "
-         "depend on the number of processes")
+  app.add_option("--reduce", s.reduce,
+                 "in-order adds the gradients of processes in a tree; any-order leaves the order to MPI, and results "
+                 "then depend on the number of processes")
       ->check(CLI::IsMember({"in-order", "any-order"}));
   app.add_flag("--shard-optimizer", s.shard_optimizer,
-               "each process of mpirun keeps a part of the optimizer's state alone, for less memory; the model is "
+               "each process of mpirun keeps only a part of the optimizer's state, to save memory; the model is "
                "the same");
   CLI::Option* steps = app.add_option("--steps", s.steps, "optimizer steps")->check(whole_number());
   CLI::Option* epochs = app.add_option("--epochs", s.epochs, "passes over the data, instead of --steps")
@@ -286,18 +284,19 @@ void add_training_flags(CLI::App& app, Settings& s) {
                             ->excludes(steps);
   (s.epochs > 0 ? steps : epochs)->default_str("");
   app.add_option("--lr", s.lr, "highest learning rate");
-  app.add_option("--weight-decay", s.weight_decay, "AdamW's");
+  app.add_option("--weight-decay", s.weight_decay, "of AdamW");
   app.add_option("--clip", s.clip, "largest norm of the gradients; 0 for no limit");
-  if (s.schedule == "cosine") app.add_option("--min-lr", s.min_lr, "last learning rate");
+  if (s.schedule == "cosine") app.add_option("--min-lr", s.min_lr, "final learning rate");
   if (s.schedule != "one-cycle") {
     app.add_option("--warmup", s.warmup, "steps of linear rise, at most a tenth of --steps unless given")
         ->check(whole_number());
   }
   app.add_option("--eval-every", s.eval_every, "steps between evaluations")->check(whole_number());
-  app.add_option("--checkpoint-every", s.checkpoint_every, "steps between checkpoints; 0 for none on the way")
+  app.add_option("--checkpoint-every", s.checkpoint_every,
+                 "steps between checkpoints; 0 for only the first and the last")
       ->check(whole_number());
   app.add_flag("--tensorboard", s.tensorboard, "write metrics for TensorBoard too, as an event file in --out");
-  app.add_option("--eval-batches", s.eval_batches, "validation batches an evaluation; 0 for all data")
+  app.add_option("--eval-batches", s.eval_batches, "validation batches per evaluation; 0 for all data")
       ->check(whole_number());
 }
 

@@ -29,7 +29,7 @@ struct Interrupted : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws UsageError, with the mechanisms that have one, if the mechanism that `flag` names has no causal form.
+/// Throws UsageError if the mechanism that `flag` names has no causal form. The message lists those that have one.
 void require_causal(std::string_view flag, std::string_view mechanism);
 
 /// A message as one line. The items of a list, which are lines indented by two or more spaces, become parts of a
@@ -40,9 +40,10 @@ std::string one_line(std::string_view message);
 /// for a wrong command line, 130 when interrupted. Errors print one line on stderr.
 int run_program(const CLI::App& app, const std::function<void()>& body);
 
-/// From now on Ctrl-C and SIGTERM set `interrupted()`; a second one ends the program at once, but not one that comes
-/// with the first, as of `timeout`. Signals that were ignored at the start, as in the background of a script, stay
-/// ignored. SIGPIPE is ignored, so that work goes on when the reader of the output ends, as `| head` does.
+/// From now on Ctrl-C and SIGTERM set `interrupted()`; a second one ends the program at once, unless it comes
+/// together with the first, as those of `timeout` do. Signals that were ignored at the start, as in the background of
+/// a script, stay ignored. SIGPIPE is ignored, so that work goes on when the reader of the output ends, as `| head`
+/// does.
 void catch_interrupts();
 bool interrupted();
 
@@ -63,14 +64,14 @@ void add_attention_flags(CLI::App& app, Settings& settings);
 void add_attention_option_flags(CLI::App& app, Settings& settings);
 /// Adds the flags of the mechanisms' options, which settings.options and settings.share hold.
 void add_mechanism_flags(CLI::App& app, Settings& settings);
-/// Adds a flag for several mechanisms. An empty list means all that a program can take, which is the default and what
-/// the word `all` stands for.
+/// Adds a flag for several mechanisms. An empty list means all that a program can take. It is the default, and
+/// the value of the word `all`.
 void add_mechanism_list(CLI::App& app, const std::string& flag, std::vector<std::string>& mechanisms);
 /// Adds --short-conv alone, for a program that sets the mechanisms' options itself.
 void add_short_conv_flag(CLI::App& app, Settings& settings);
 /// Adds the model's other flags: layers, heads, width, dropout, context or patch, positions.
 void add_model_flags(CLI::App& app, Settings& settings);
-/// The folders in which a data set is looked for without --data, in this order, and their names for messages.
+/// The folders where programs look for a data set without --data, in this order, and their names for messages.
 std::vector<std::filesystem::path> data_folders();
 std::string data_places();
 /// Adds --data and the flags that say how the data are read.
@@ -78,7 +79,7 @@ void add_data_flags(CLI::App& app, Settings& settings);
 /// Adds --preset, the flags for data, and those of the training loop.
 void add_training_flags(CLI::App& app, Settings& settings);
 
-/// Call after parsing, where one model runs: removes options of the preset that other mechanisms have.
+/// Call after parsing if the program runs one model: removes the preset's options for other mechanisms.
 void drop_preset_options(const CLI::App& app, Settings& settings);
 
 /// Call after parsing: adapts the settings without a flag to those with one. A number of steps replaces a preset's

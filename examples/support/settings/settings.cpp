@@ -26,7 +26,7 @@ void require(bool ok, const std::string& message) {
 
 const std::string kShare = "share", kLayers = "layers", kNone = "none";
 
-/// Whether a word of `share` is a mechanism's own: all are but `layers` and `none`.
+/// Whether a word of `share` is a mechanism's own: all words are, except `layers` and `none`.
 bool is_of_mechanism(const std::string& word) { return word != kLayers && word != kNone; }
 
 /// The words in `share` that the mechanism knows.
@@ -77,7 +77,7 @@ void keep_layers(std::optional<std::vector<std::string>>& share) {
   if (share->empty()) share.reset();
 }
 
-/// Checks how a batch is divided. That ranks divide its shards is checked where there are ranks.
+/// Checks how a batch is divided. TrainingStep checks that the ranks divide its shards evenly.
 void validate_shards(const Settings& s) {
   require(s.reduce == "in-order" || s.reduce == "any-order",
           fmt::format("--reduce {}: must be in-order or any-order", s.reduce));
@@ -104,10 +104,10 @@ void validate_words(const Settings& s) {
   const std::vector<std::string> share = s.share.value_or(std::vector<std::string>{});
   for (const std::string& word : share) one_of("share", word, share_words());
   require(share.size() == 1 || !shares(s, "none"),
-          fmt::format("--share {}: none stands alone", fmt::join(share, ",")));
+          fmt::format("--share {}: none cannot be combined with others", fmt::join(share, ",")));
 }
 
-/// Two levels read a fixed number of sentences and words, and have additive pooling alone.
+/// TextLevels::sentence reads a fixed number of sentences and words, and has only additive pooling.
 void validate_levels(const Settings& s) {
   if (levels_of(s) == TextLevels::word) return;
   require(s.context == preset(s.task, s.preset).context,

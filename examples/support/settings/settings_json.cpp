@@ -107,7 +107,7 @@ nlohmann::json option_to_json(const nn::AttentionOption* option, const std::stri
   return is_number ? nlohmann::json::parse(value) : nlohmann::json(value);
 }
 
-/// An option's value as `json` has it under `name`.
+/// The value of an option, which `json` has under `name`.
 std::string option_from_json(const nn::AttentionOption& option, const nlohmann::json& json, const std::string& name) {
   const bool is_number = option.kind == nn::AttentionOption::Kind::integer;
   return is_number ? fmt::to_string(linnet::detail::value_of<int64_t>(json, name.c_str()))

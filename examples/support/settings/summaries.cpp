@@ -122,19 +122,20 @@ void add_article_flags(CLI::App& app, Settings& s) {
       ->check(whole_number(1));
   app.add_option("--target-tokens", s.summary.target_tokens, "tokens of the longest summary; the rest of it is cut")
       ->check(whole_number(2));
-  app.add_option("--data-seed", s.lra.data_seed, "of generated articles, and of parts that the data do not have")
+  app.add_option("--data-seed", s.lra.data_seed,
+                 "seed of generated articles, and of the division into parts if the data have none")
       ->check(whole_number(0));
   if (is_generated(s)) return;
   app.add_option(
          "--data", s.data,
-         fmt::format("a file with an article a line (JSON), a folder with train, val and test, or a folder of "
+         fmt::format("a file with one article per line (JSON), a folder with train, val and test, or a folder of "
                      "*.story files (default: the first of {} that has the set)",
                      data_places()))
       ->check(path());
   app.add_option("--vocabulary", s.summary.vocabulary, "most tokens of the byte-pair vocabulary")
       ->check(whole_number(300));
-  app.add_flag("--strict", s.summary.strict, "a malformed article is an error, and is not left out");
-  app.add_flag("--stand-in", s.lra.stand_in, "take letters to sort, and say so, where the public set is absent");
+  app.add_flag("--strict", s.summary.strict, "a malformed article is an error, and is not skipped");
+  app.add_flag("--stand-in", s.lra.stand_in, "use letters to sort, and say so, if the public set is absent");
 }
 
 void add_summary_flags(CLI::App& app, Settings& s) {
@@ -145,13 +146,14 @@ void add_summary_flags(CLI::App& app, Settings& s) {
       ->check(CLI::IsMember(nn::cross_mechanisms()));
   app.add_option("--label-smoothing", s.summary.label_smoothing,
                  "share of the target that is spread over all tokens");
-  app.add_option("--beam", s.summary.beam, "summaries that are extended at a time")->check(whole_number(1));
-  app.add_option("--alpha", s.summary.alpha, "exponent of the length penalty; more of it favours longer summaries");
+  app.add_option("--beam", s.summary.beam, "beams: summaries that are extended at the same time")
+      ->check(whole_number(1));
+  app.add_option("--alpha", s.summary.alpha, "exponent of the length penalty; higher values favour longer summaries");
   app.add_option("--min-length", s.summary.min_length, "tokens of the shortest summary, its end included")
       ->check(whole_number(0));
   app.add_option("--max-length", s.summary.max_length, "tokens of the longest summary; 0 for --target-tokens")
       ->check(whole_number(0));
-  app.add_option("--no-repeat", s.summary.no_repeat, "no run of so many tokens comes twice; 0 allows all")
+  app.add_option("--no-repeat", s.summary.no_repeat, "no sequence of this many tokens occurs twice; 0 for no limit")
       ->check(whole_number(0));
 }
 

@@ -33,7 +33,7 @@ void for_each_summary_field(S& s, Field&& field) {
   field("no_repeat", s.summary.no_repeat);
 }
 
-/// Throws UsageError for settings out of range, and for mechanisms that the decoder cannot have.
+/// Throws UsageError for settings out of range, and for mechanisms that the decoder cannot use.
 void validate_summaries(const Settings& settings);
 
 /// Adds --data and the flags that say how articles are read.

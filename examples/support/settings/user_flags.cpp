@@ -14,17 +14,19 @@ void add_user_flags(CLI::App& app, Settings& s) {
                         : "folder with train.jsonl, dev.jsonl and test.jsonl, or one such file, which is divided "
                           "(default: generated users)")
       ->check(path());
-  app.add_flag("--strict", s.of_users.strict, "end at a malformed line; else such lines are left out and counted");
-  app.add_option("--title-words", s.of_users.title_words, "the most words of a title or another text, the first ones")
+  app.add_flag("--strict", s.of_users.strict,
+               "end at a malformed line; otherwise such lines are skipped and counted");
+  app.add_option("--title-words", s.of_users.title_words,
+                 "the most words of a title or another text; later ones are cut")
       ->check(whole_number(1, 10'000));
-  app.add_option("--history", s.of_users.history, "the most news or behaviours of a user, the last ones")
+  app.add_option("--history", s.of_users.history, "the most news or behaviours of a user; earlier ones are cut")
       ->check(whole_number(1, 10'000));
   // Larger values would run for days before any output.
-  app.add_option("--users", s.of_users.users, "generated users to learn from")->check(whole_number(1, 1'000'000));
+  app.add_option("--users", s.of_users.users, "generated users to train on")->check(whole_number(1, 1'000'000));
   app.add_option("--test-users", s.of_users.test_users, "further generated users to test with")
       ->check(whole_number(1, 1'000'000));
   if (clicks) {
-    app.add_option("--glove", s.texts.glove, "file of word vectors to begin with, for the titles of MIND")
+    app.add_option("--glove", s.texts.glove, "file of word vectors, with which embeddings of MIND's titles start")
         ->check(path());
     app.add_option("--items", s.of_users.items, "generated items that can be clicked")
         ->check(whole_number(100, 1'000'000));

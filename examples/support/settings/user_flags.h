@@ -8,7 +8,7 @@ class App;
 
 namespace linnet::examples {
 
-/// Adds --data and the other flags for the data of tasks of users, with the words of the task.
+/// Adds --data and the other flags for the data of tasks of users, with help texts for the task.
 void add_user_flags(CLI::App& app, Settings& settings);
 
 }  // namespace linnet::examples

@@ -12,13 +12,13 @@
 
 namespace linnet::examples {
 
-/// A text and what is written from it. The sentences of a summary stand on lines of their own.
+/// A text and its summary. Each sentence of the summary is on its own line.
 struct Article {
   std::string text, summary;
 };
 
-/// Reads a file with an object a line. An object with the field `article_text` is one of PubMed; any other has
-/// `article` and `summary`.
+/// Reads a file with one JSON object per line. An object with the field `article_text` is one of PubMed; any other
+/// has `article` and `summary`.
 ///
 /// Throws: IoError for a file that cannot be read or has no articles, and with the line's number for a malformed one
 /// if strict.
@@ -29,8 +29,8 @@ std::vector<Article> read_article_lines(const std::filesystem::path& path, Malfo
 /// Throws: ValueError, which says what was expected, for any other object.
 Article article_of(const nlohmann::json& object);
 
-/// The article of an object of the PubMed set (Cohan et al. 2018): lists `article_text` and `abstract_text`, of
-/// sentences. Those of the abstract stand between `<S>` and `</S>`, which are removed.
+/// The article of an object of the PubMed set (Cohan et al. 2018): lists `article_text` and `abstract_text` of
+/// sentences. Those of the abstract are enclosed in `<S>` and `</S>`, which are removed.
 ///
 /// Throws: ValueError, which says what was expected, for any other object.
 Article pubmed_article_of(const nlohmann::json& object);

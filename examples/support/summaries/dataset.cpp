@@ -28,8 +28,8 @@ SummaryDataset::SummaryDataset(const std::vector<Article>& articles, const nn::T
   }
 }
 
-/// The ids of the examples [B, N], with padding at their ends. Where they `begin`, they are those so far: one place
-/// later, after the token of the beginning.
+/// The ids of the examples [B, N], with padding at their ends. If `begins`, they are the tokens so far: shifted by
+/// one place, after the begin token.
 Tensor SummaryDataset::padded(std::span<const int64_t> indices, const std::vector<Ids>& all, bool begins,
                               int64_t padding) const {
   size_t longest = 0;

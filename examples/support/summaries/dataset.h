@@ -10,19 +10,19 @@
 
 namespace linnet::examples {
 
-/// The ids of a shared vocabulary: those of the tokenizer, and after them three that no text has.
+/// The ids of a shared vocabulary: those of the tokenizer, and then three that do not occur in texts.
 struct SummaryIds {
   int64_t padding, begin, end, count;
   explicit SummaryIds(const nn::Tokenizer& tokenizer)
       : padding(tokenizer.size()), begin(padding + 1), end(padding + 2), count(padding + 3) {}
 };
 
-/// The most tokens of an article, and of a summary with the token of its end.
+/// The most tokens of an article, and of a summary with its end token.
 struct SummaryLengths {
   int64_t source, target;
 };
 
-/// Articles and summaries as ids. What is longer than the longest is cut at its end.
+/// Articles and summaries as ids. Longer ones than `SummaryLengths` allows are cut at the end.
 ///
 /// Shapes: a batch's inputs are the articles [B, N], its targets the next tokens of the summaries [B, M], and
 /// others the padding mask of the articles [B, N] and the tokens so far [B, M]. Targets that are padding are

@@ -33,7 +33,7 @@ PublicSet public_set(const std::string& task) {
           .stand_in = kStandIn};
 }
 
-/// The articles of one part of a folder, or nothing where it has none.
+/// The articles of one part of a folder, or nothing if it has none.
 std::optional<std::vector<Article>> read_part(const fs::path& folder, std::initializer_list<const char*> names,
                                               MalformedLines& malformed) {
   for (const fs::path name : names) {

@@ -10,7 +10,7 @@ namespace linnet::examples {
 
 /// The articles of a task.
 struct ArticleParts {
-  std::string name;  ///< of the data set; "stand-in: …" where generated ones stand in for it
+  std::string name;  ///< of the data set; "stand-in: …" if generated ones stand in for it
   bool generated = false;
   std::vector<Article> train, dev, test;
 };
@@ -24,7 +24,7 @@ struct ArticleParts {
 ArticleParts load_articles(const Settings& settings);
 
 /// The generated articles of `sort` and `copy`: 10 to 20 letters, of which up to 8 are capitals. The summary is the
-/// capitals in the order of the alphabet, or in that of the text. Each depends on the seed and its number alone.
+/// capitals in the order of the alphabet, or in that of the text. Each depends only on the seed and its number.
 ArticleParts generated_articles(bool sorted, uint64_t seed);
 
 }  // namespace linnet::examples

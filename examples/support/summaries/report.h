@@ -7,8 +7,8 @@
 
 namespace linnet::examples {
 
-/// A table of the run beside the first three sentences of each article, and beside the published results of its data.
-/// Empty for the generated tasks.
+/// A table that compares the run with the first three sentences of each article and with the published results of its
+/// data. Empty for the generated tasks.
 std::string summary_table(const Settings& settings, const TrainingResult& result);
 
 }  // namespace linnet::examples

@@ -111,7 +111,7 @@ std::vector<std::string> SummaryTask::write(const SummaryDataset& data) {
                                       .bos_token_id = ids_.begin,
                                       .eos_token_id = ids_.end,
                                       .suppress_tokens = {ids_.padding}};
-  std::vector<int64_t> order(static_cast<size_t>(data.size()));  // by length, for little padding
+  std::vector<int64_t> order(static_cast<size_t>(data.size()));  // by length, so that there is little padding
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {},
                            [lengths = data.lengths()](int64_t i) { return lengths[static_cast<size_t>(i)]; });
@@ -123,7 +123,7 @@ std::vector<std::string> SummaryTask::write(const SummaryDataset& data) {
   const auto written = figures_of_batches(static_cast<int64_t>(batches), [&](int64_t i) {
     const nn::Batch batch = data.collate(indices_of(static_cast<size_t>(i)), {});
     const Device device = model_.device();
-    Figures ids;  // of each summary, behind their number
+    Figures ids;  // of each summary, after their number
     for (const auto& best : nn::beam_search(model_, batch.inputs.to(device), batch.others[0].to(device), options)) {
       ids.push_back(static_cast<double>(best.ids.size()));
       ids.insert(ids.end(), best.ids.begin(), best.ids.end());

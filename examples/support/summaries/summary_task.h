@@ -10,9 +10,9 @@
 
 namespace linnet::examples {
 
-/// A writer of summaries and its articles. While it trains, it is judged by its next tokens: their loss, and how many
-/// of them are right. At the end it writes the summaries of the test articles by beam search. They are judged by
-/// ROUGE, and in the generated tasks by how many are right as a whole.
+/// A writer of summaries and its articles. During training it is evaluated by its next tokens: their loss, and how
+/// many of them are right. At the end it writes the summaries of the test articles by beam search. They are rated by
+/// ROUGE, and in the generated tasks by how many are entirely right.
 class SummaryTask : public Task {
  public:
   /// Throws: as load_articles; UsageError for fewer articles than a batch has.
@@ -51,7 +51,7 @@ class SummaryTask : public Task {
 /// The config of the model, for `vocabulary` ids.
 nn::EncoderDecoderConfig summary_model_config(const Settings& settings, int64_t vocabulary);
 
-/// The first `count` sentences of a text, on lines of their own: a baseline. A sentence ends at a full stop, a
+/// The first `count` sentences of a text, each on its own line: a baseline. A sentence ends at a full stop, a
 /// question or exclamation mark before a blank, and at the end of a line.
 std::string first_sentences(std::string_view text, int64_t count);
 

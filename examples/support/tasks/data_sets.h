@@ -16,21 +16,21 @@
 /// the project's sources, or from data/ in the current folder. If the set is in none of these, a stand-in is used,
 /// and a line on stderr says so. A --data without the set is an IoError.
 ///
-/// Data other than the published sets are named by their file or folder, size and CRC-32, by which --resume tells
-/// them apart too.
+/// The name of data other than the published sets contains their file or folder, size and CRC-32. --resume compares
+/// these names.
 
 namespace linnet::examples {
 
-/// The path of a data set, and what it is called: `name`, or the last part of --data.
+/// The path of a data set, and its name: `name`, or the last part of --data.
 struct FoundData {
   std::filesystem::path path;
   std::string name;
 };
 
 /// The data set `name` inside --data, or --data itself; without --data, the first of data_folders() that has `name`.
-/// Where `file` is given, a place counts only if it holds this file. Throws IoError for a --data that does not exist.
+/// If `file` is given, a place counts only if it holds this file. Throws IoError for a --data that does not exist.
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name, const std::string& file = "");
-/// The same, where a place counts only if `is_in(place)`.
+/// The same, but a place counts only if `is_in(place)`.
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name,
                                    const std::function<bool(const std::filesystem::path& place)>& is_in);
 
@@ -39,7 +39,7 @@ std::string last_name(const std::filesystem::path& path);
 
 /// The name of a published data set with this content; for other data, `name` with size and CRC-32.
 std::string name_by_content(const std::vector<std::span<const std::byte>>& parts, const std::string& name);
-/// The same of MNIST's pixels and labels, or of other data in its format.
+/// The same for MNIST's pixels and labels, or for other data in its format.
 std::string name_of(const nn::Mnist& mnist, const std::string& name);
 
 struct NamedText {

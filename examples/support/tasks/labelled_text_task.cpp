@@ -7,12 +7,12 @@
 #include "support/texts/sentences.h"
 #include "support/texts/text_data.h"
 
-/// Classifiers of texts by their words (Wu et al. 2021, tables 1 and 4).
+/// Word-level classifiers of texts (Wu et al. 2021, tables 1 and 4).
 
 namespace linnet::examples {
 namespace {
 
-/// The width of embeddings; 0, which is the model's, where they are not defined.
+/// The width of the embeddings; 0, which means the model's width, if they are undefined.
 int64_t width_of(const Tensor& embeddings) { return embeddings.defined() ? embeddings.size(1) : 0; }
 
 /// A classifier of texts on two levels.
@@ -43,7 +43,7 @@ void check_lengths(const Settings& s) {
   if (has_sentences) check_options(s, kMostSentences);
 }
 
-/// The task, with these embeddings where they are defined.
+/// The task, with these embeddings if they are defined.
 std::unique_ptr<Task> classification_of(const Settings& s, ClassifierData data, int64_t vocabulary, int64_t classes,
                                         const Tensor& embeddings) {
   const std::vector<int64_t>& lengths = data.train.lengths;

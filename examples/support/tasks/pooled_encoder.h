@@ -9,9 +9,9 @@
 
 namespace linnet::examples {
 
-/// Makes one vector of each sequence of vectors, as settings.of_users.encoder says. The layers are those of the
-/// encoder that Fastformer's authors released, with any mechanism: the sum of vectors and positions is normalised,
-/// and every branch of a layer too, after its sum; then comes additive pooling.
+/// Turns each sequence of vectors into one vector, in the way that settings.of_users.encoder names. The layers are
+/// those of the encoder that Fastformer's authors released, but with any mechanism. Layer norm follows the sum of
+/// vectors and positions, and each residual sum of a layer. Additive pooling comes last.
 class PooledEncoder : public nn::Module {
  public:
   /// Sequences have at most `max_tokens` vectors.
@@ -26,8 +26,8 @@ class PooledEncoder : public nn::Module {
   std::optional<nn::PositionEmbedding> pos_;
   std::optional<nn::LayerNorm> norm_;
   nn::ModuleList<nn::Block> blocks_;          // one, when layers share it
-  std::unique_ptr<nn::Attention> attention_;  // of UserEncoder::nrms
-  std::optional<nn::AttentionPooling> pool_;  // not of UserEncoder::mean
+  std::unique_ptr<nn::Attention> attention_;  // only for UserEncoder::nrms
+  std::optional<nn::AttentionPooling> pool_;  // not for UserEncoder::mean
 };
 
 }  // namespace linnet::examples

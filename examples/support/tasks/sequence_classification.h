@@ -10,8 +10,8 @@
 
 namespace linnet::examples {
 
-/// Some examples of a classifier. A batch of sequences has the ids, the labels and, as `others`, the padding mask; of
-/// pairs also the second ids and their padding mask. That of texts of sentences is a SentenceDataset's.
+/// A part of a classifier's examples. A batch of sequences has the ids, the labels and, as `others`, the padding
+/// mask. A batch of pairs also has the second ids and their padding mask. Texts of sentences are a SentenceDataset.
 struct SequencePart {
   std::unique_ptr<nn::Dataset> data;
   std::vector<int64_t> lengths;  ///< of each example
@@ -19,18 +19,18 @@ struct SequencePart {
 
 /// The data of a classifier.
 struct ClassifierData {
-  std::string name;  ///< "stand-in: …" where other data stand in for it
+  std::string name;  ///< "stand-in: …" if other data stand in for it
   SequencePart train, dev, test;
   std::optional<double> constant_accuracy = {};  ///< Task::constant_accuracy
 };
 
 /// How a classification task measures its model.
 struct ClassificationMeasures {
-  bool macro_f = false;            ///< whether evaluations have the macro-F
+  bool macro_f = false;            ///< whether evaluations compute the macro-F
   int64_t tokens_per_example = 1;  ///< on average
 };
 
-/// A task that trains a classifier. Batches hold examples of about one length.
+/// A task that trains a classifier. The examples of a batch have about the same length.
 class ClassificationTask : public Task {
  public:
   nn::Batch batch(int64_t index) override { return batch_at(loader_, index); }
@@ -66,7 +66,7 @@ class ClassificationTask : public Task {
 /// Options of a classifier of sequences.
 struct ClassifierOptions {
   nn::SequenceClassifierConfig model;
-  Tensor embeddings = {};  ///< what the embeddings of ids begin with; undefined: the model's own
+  Tensor embeddings = {};  ///< the initial embeddings of ids; undefined: the model's own
   ClassificationMeasures measures = {};
 };
 

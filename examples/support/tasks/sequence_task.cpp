@@ -13,7 +13,7 @@
 namespace linnet::examples {
 namespace {
 
-/// Random sequences, all as long as the longest of the task.
+/// Random sequences, each as long as the task's longest.
 LabelledSequences random_sequences(const Settings& s) {
   const SequenceTask& task = sequence_task(s.task);
   Draws draws({s.seed, 0});
@@ -36,7 +36,7 @@ SequencePart part_of(LabelledSequences sequences) {
   return {std::make_unique<LabelledSequences>(std::move(sequences)), std::move(lengths)};
 }
 
-/// The share of `test` that has the commonest label of `train`.
+/// The share of `test` that has the most common label of `train`.
 double accuracy_of_commonest(std::span<const uint8_t> train, std::span<const uint8_t> test) {
   std::array<int64_t, 256> counts{};
   for (const uint8_t label : train) ++counts[label];

@@ -13,7 +13,7 @@
 
 namespace linnet::examples {
 
-/// Figures of a model by their names, such as {"AUC", 0.68}.
+/// Metrics of a model by their names, such as {"AUC", 0.68}.
 using Measures = std::vector<std::pair<std::string, double>>;
 inline constexpr const char* kMacroF = "macro-F";  ///< the name of nn::macro_f1
 
@@ -23,7 +23,7 @@ class Task {
   struct Evaluation {
     double loss = 0;
     std::optional<double> accuracy = {};
-    Measures measures = {};  ///< what else the task is judged by
+    Measures measures = {};  ///< further metrics of the task
   };
 
   virtual ~Task() = default;
@@ -34,18 +34,18 @@ class Task {
   virtual Tensor loss(const nn::Batch& batch) = 0;
   /// The loss on `batches` validation batches, the same ones every time; 0 for all validation data.
   virtual Evaluation evaluate(int64_t batches) = 0;
-  /// The loss on all data of the last evaluation: test data, or all validation data where there are no others.
+  /// The loss on all data of the final evaluation: test data, or all validation data if there are no test data.
   virtual Evaluation test() { return evaluate(0); }
-  /// What `test` evaluates on, where settings.keep_best is not set.
+  /// A description of the data of `test`, for runs without settings.keep_best.
   virtual std::string test_data() const { return "all validation data"; }
-  /// The accuracy on the data of `test` of the answer that is commonest in the training data; nothing where there is
-  /// no such answer.
+  /// The accuracy, on the data of `test`, of always giving the most common answer of the training data. Nothing if
+  /// there is no such answer.
   virtual std::optional<double> constant_accuracy() const { return std::nullopt; }
   virtual int64_t batches_per_epoch() const = 0;
   virtual int64_t tokens_per_batch() const = 0;
   /// The lengths of the longest sequences that the model's attentions see, one for each of its encoders.
   virtual std::vector<int64_t> lengths() const = 0;
-  /// The name of the data set, by which a stand-in is told from the real one.
+  /// The name of the data set. A stand-in has another name than the real set.
   virtual std::string data_name() const = 0;
   /// Text for samples.txt, written when training ends; empty for tasks without text.
   virtual std::string sample(int64_t tokens) = 0;
@@ -68,8 +68,8 @@ std::unique_ptr<Task> make_random_labelled_text_task(const Settings& settings);
 
 /// Throws UsageError for options that the mechanism refuses at the lengths of the task.
 void check_lengths(const Settings& settings, const Task& task);
-/// What a reader of the run's results must know of its mechanism at the lengths of the task, such as that it is
-/// softmax attention there; empty where there is nothing to say.
+/// What a reader of the run's results must know about its mechanism at the lengths of the task, such as that it
+/// equals softmax attention there. Empty if there is nothing to say.
 std::string note_of(const Settings& settings, const Task& task);
 
 /// The random streams of a run that draw batches; its Generator has other streams.
@@ -80,13 +80,13 @@ inline RandomKey stream_key(uint64_t seed, Stream stream, int64_t index) {
 
 /// Batch `index` of a run, counted over epochs.
 nn::Batch batch_at(nn::Loader& loader, int64_t index);
-/// How many of a loader's batches an evaluation on `batches` of them takes: 0 stands for all.
+/// The number of a loader's batches that an evaluation on `batches` of them takes; 0 means all.
 int64_t batches_to_evaluate(const nn::Loader& loader, int64_t batches);
 
 /// The config of a classifier of sequences.
 nn::SequenceClassifierConfig sequence_model_config(const Settings& settings);
-/// The config of a classifier of texts with a vocabulary of this size, whose embeddings are of `embedding_width`, 0
-/// for the model's own.
+/// The config of a classifier of texts with a vocabulary of this size. Its embeddings have the width
+/// `embedding_width`; 0: the model's own width.
 nn::SequenceClassifierConfig labelled_text_model_config(const Settings& settings, int64_t vocabulary, int64_t classes,
                                                         int64_t embedding_width);
 /// The config of a classifier of images of side·side pixels.

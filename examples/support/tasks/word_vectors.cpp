@@ -18,7 +18,7 @@ void check_word_vectors(const Settings& s) {
 
 Tensor word_vectors(const Settings& s, const nn::WordVocabulary& vocabulary) {
   if (s.texts.glove.empty()) return {};
-  constexpr uint64_t kStream = uint64_t{1} << 40;  // another generator than the model's
+  constexpr uint64_t kStream = uint64_t{1} << 40;  // keeps this generator apart from the model's
   Generator rng(s.seed + kStream);
   const nn::WordVectors glove = nn::read_glove(s.texts.glove, vocabulary, rng);
   fmt::print(

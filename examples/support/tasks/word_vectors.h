@@ -6,15 +6,15 @@
 
 namespace linnet::examples {
 
-/// Throws IoError where the file of --glove is absent. It is cheap: call it before data are read.
+/// Throws IoError if the file of --glove is absent. It is cheap: call it before data are read.
 void check_word_vectors(const Settings& settings);
 
-/// The vectors of --glove, of which a line on stderr says how many words have one. Undefined without --glove.
+/// The vectors of --glove. A line on stderr says how many words have one. Undefined without --glove.
 ///
 /// Throws: as nn::read_glove.
 Tensor word_vectors(const Settings& settings, const nn::WordVocabulary& vocabulary);
 
-/// Makes `vectors` what training begins with. Undefined ones change nothing.
+/// Copies `vectors` into the embeddings, as their initial values. Does nothing if `vectors` is undefined.
 ///
 /// Shapes: embeddings and vectors [vocabulary, width].
 void begin_with(const Tensor& vectors, Tensor embeddings);

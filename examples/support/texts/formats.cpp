@@ -54,7 +54,7 @@ std::vector<LabelledText> read_text_file(const std::filesystem::path& path, cons
                                          MalformedLines& malformed) {
   const TextFormat* const format = text_format_of(path, settings);
   if (format == nullptr) {
-    throw UsageError(fmt::format("--format {}: {} has the ending of no format; name one of {}", settings.format,
+    throw UsageError(fmt::format("--format {}: {} has an ending that no format has; name one of {}", settings.format,
                                  path.string(), fmt::join(text_format_names(), ", ")));
   }
   std::vector<LabelledText> texts = format->read(path, settings, malformed);

@@ -7,7 +7,7 @@
 #include "support/settings/settings.h"
 #include "support/texts/malformed_lines.h"
 
-/// The formats of texts with labels. A new one is a file and a row in text_formats().
+/// The formats of texts with labels. To add one, add a file and a row in text_formats().
 
 namespace linnet::examples {
 
@@ -28,7 +28,7 @@ const std::vector<TextFormat>& text_formats();
 /// The words of --format: `auto` and the formats' names.
 std::vector<std::string> text_format_names();
 
-/// The format of --format, or by the ending of the file's name; null where no format has it.
+/// The format that --format names, or that of the file name's ending; null if no format has this ending.
 const TextFormat* text_format_of(const std::filesystem::path& path, const LabelledTextSettings& settings);
 
 /// The texts of a file, in its order.
@@ -38,19 +38,19 @@ const TextFormat* text_format_of(const std::filesystem::path& path, const Labell
 std::vector<LabelledText> read_text_file(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                          MalformedLines& malformed);
 
-/// `.jsonl`: an object a line. Its fields are `text` and `label`, or those that the settings name.
+/// `.jsonl`: one object per line. Its fields are `text` and `label`, or those that the settings name.
 std::vector<LabelledText> read_jsonl(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                      MalformedLines& malformed);
-/// `.tsv`: lines with tabs between the columns, and quotes that mean nothing. The label is column 1, and the text all
-/// others, or those whose numbers the settings give.
+/// `.tsv`: tabs separate the columns, and quotes have no meaning. The label is column 1, and the text is all others,
+/// or those whose numbers the settings give.
 std::vector<LabelledText> read_tsv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                    MalformedLines& malformed);
-/// `.csv` without a header, as nn::read_csv takes it, which refuses a file with a malformed line: after a quote that
-/// is missing nothing is certain. The columns are as in `.tsv`.
+/// `.csv` without a header, as nn::read_csv reads it. It refuses a file with a malformed line, because after a
+/// missing quote nothing is certain. The columns are as in `.tsv`.
 std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                             MalformedLines& malformed);
 /// A folder with a folder for each label, whose files `*.txt` are its texts, in the order of their names. A folder
-/// `unsup` is left out: it holds the reviews of IMDb without a label.
+/// `unsup` is skipped: it holds the reviews of IMDb without a label.
 ///
 /// Throws: IoError for a folder that cannot be read, and for a label without texts.
 std::vector<LabelledText> read_text_folder(const std::filesystem::path& folder);
@@ -62,12 +62,12 @@ struct TextColumns {
 
   /// Throws: UsageError for a setting that is no list of numbers from 1 on.
   explicit TextColumns(const LabelledTextSettings& settings);
-  /// The text and the label of a line with these cells, or a malformed line where they are not there.
+  /// Adds the text and the label of a line with these cells, or a malformed line if they are absent.
   void add(const std::vector<std::string>& cells, const std::string& place, std::vector<LabelledText>& texts,
            MalformedLines& malformed) const;
 };
 
-/// The words of a list with commas.
+/// The words of a comma-separated list.
 std::vector<std::string> words_of_list(const std::string& list);
 
 }  // namespace linnet::examples

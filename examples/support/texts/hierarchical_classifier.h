@@ -9,9 +9,9 @@
 
 namespace linnet::examples {
 
-/// A classifier of texts on two levels: one encoder makes a vector of the words of each sentence, another one of the
-/// sentences of each text, and a linear layer follows. Where the embeddings have another width than the model, a
-/// linear map comes after them.
+/// A classifier of texts on two levels: one encoder turns the words of each sentence into a vector, another turns the
+/// sentences of each text into a vector, and a linear layer follows. If the embeddings have another width than the
+/// model, a linear map follows them.
 ///
 /// Submodules: `tok`, `map`, `sentences` and `texts`, which are a PooledEncoder each, and `fc`.
 ///
@@ -22,7 +22,7 @@ class HierarchicalClassifier : public nn::Module {
   HierarchicalClassifier(Generator& rng, const Settings& settings, int64_t vocabulary, int64_t classes,
                          int64_t embedding_width, DType dtype, Device device = Device::cpu);
 
-  /// Logits of the classes, for a batch of SentenceDataset. What stands at padding changes no bit of them.
+  /// Logits of the classes, for a batch of SentenceDataset. The content of padding does not change a bit of them.
   ///
   /// Shapes: [B, classes].
   Tensor operator()(const nn::Batch& batch) const;
@@ -31,7 +31,7 @@ class HierarchicalClassifier : public nn::Module {
 
  private:
   nn::Embedding tok_;
-  std::unique_ptr<nn::Linear> map_;  // null where embeddings have the model's width
+  std::unique_ptr<nn::Linear> map_;  // null if embeddings have the model's width
   PooledEncoder sentences_, texts_;
   nn::Linear fc_;
 };

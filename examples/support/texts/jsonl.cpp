@@ -11,7 +11,7 @@
 namespace linnet::examples {
 namespace {
 
-/// The object of a line. Throws json::exception for what is not JSON.
+/// The object of a line. Throws json::exception if the line is not JSON.
 nlohmann::json object_in(std::string line) {
   linnet::detail::prepare_json(line);
   return nlohmann::json::parse(line);

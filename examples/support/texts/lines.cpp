@@ -17,7 +17,7 @@ constexpr size_t kLongest = size_t{1} << 24;
 
 gzFile gz(void* file) { return static_cast<gzFile>(file); }
 
-/// Opens the file after a look at whether it is one. (zlib would open a folder.)
+/// Opens the file, after checking that it is a file. (zlib would open a folder.)
 gzFile opened(const std::filesystem::path& path) {
   linnet::detail::read_file(path, 1);
   errno = 0;
@@ -51,7 +51,7 @@ bool LineReader::read_line() {
   line_.clear();
   std::array<char, 4096> part;
   while (!line_.ends_with('\n')) {
-    // gzgets stops at a line's end, and its result may hold bytes of 0: what it read is known by the position.
+    // gzgets stops at a line's end. Its result may contain zero bytes, so the position tells how much it read.
     const z_off_t before = gztell(gz(file_.get()));
     const bool is_read = gzgets(gz(file_.get()), part.data(), part.size()) != nullptr;
     int code = Z_OK;

@@ -8,8 +8,8 @@
 
 namespace linnet::examples {
 
-/// Reads a file line by line, plain or packed by gzip. Lines may end with CR LF, and a byte order mark is passed
-/// over.
+/// Reads a file line by line, plain or compressed by gzip. Lines may end with CR LF, and a byte order mark is
+/// skipped.
 class LineReader {
  public:
   /// Throws: IoError for a file that cannot be read.
@@ -17,7 +17,7 @@ class LineReader {
 
   /// Goes on to the next line that is not empty; false at the end.
   ///
-  /// Throws: IoError for a packed file that is damaged, and for a line of more than 16 MiB.
+  /// Throws: IoError for a compressed file that is damaged, and for a line of more than 16 MiB.
   bool next();
   std::string_view line() const { return line_; }  ///< valid until the next call of `next`
   int64_t number() const { return number_; }       ///< of the line, from 1

@@ -5,7 +5,7 @@
 
 namespace linnet::examples {
 
-/// The lines of data that cannot be read. They are left out, with a line on stderr for each of the first ones, unless
+/// The lines of data that cannot be read. They are skipped, with a line on stderr for each of the first ones, unless
 /// they end the program.
 class MalformedLines {
  public:
@@ -16,7 +16,7 @@ class MalformedLines {
   /// Throws: IoError, if strict.
   void add(const std::string& place, const std::string& why);
   int64_t count() const { return count_; }
-  /// Says on stderr how many lines were left out, where there are any.
+  /// Says on stderr how many lines were skipped, if any.
   void report(const std::string& data) const;
 
  private:

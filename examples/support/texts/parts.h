@@ -9,23 +9,23 @@
 
 namespace linnet::examples {
 
-/// The texts to train on, to choose weights by, and to test.
+/// The texts for training, for choosing weights, and for testing.
 struct TextParts {
   std::vector<LabelledText> train, dev, test;
 };
 
-/// How texts without parts of their own are divided: a tenth for dev, a tenth to test, the rest to train. They keep
-/// their order, the first of them train.
+/// Divides texts that have no parts: a tenth is dev, a tenth is test, and the rest is train. They keep their order,
+/// and the first ones are train.
 ///
 /// Throws: IoError for fewer than 10 texts, which `what` names.
 TextParts divided(std::vector<LabelledText> texts, const std::string& what);
 
-/// The texts in another order, which depends on the seed alone.
+/// The texts in another order, which depends only on the seed.
 std::vector<LabelledText> shuffled(std::vector<LabelledText> texts, uint64_t seed);
 
-/// The texts of a file, shuffled by settings.lra.data_seed and divided; at most `most` of them, where it is not 0. A
+/// The texts of a file, shuffled by settings.lra.data_seed and divided; at most `most` of them, if it is not 0. A
 /// folder has them as `train`, `dev` and `test`, either folders of `read_text_folder`, or files of one of the
-/// formats. Without dev, it is a tenth of train.
+/// formats. If there is no dev, it is a tenth of train.
 ///
 /// Throws: as read_text_file; IoError for a folder that has neither.
 TextParts read_text_parts(const std::filesystem::path& path, const Settings& settings, MalformedLines& malformed,

@@ -11,11 +11,12 @@ namespace linnet::examples {
 /// The sentences of a text, as the ids of their words.
 using Sentences = std::vector<std::vector<int32_t>>;
 
-/// The sentences of a text. One ends at `.`, `!` or `?`, or after several of these marks, and where a line ends. A
-/// text without words is one sentence of one unknown word.
+/// The sentences of a text. A sentence ends at `.`, `!` or `?`, or after several of these marks, and where a line
+/// ends. A text without words is one sentence of one unknown word.
 Sentences sentences_of(std::string_view text, const nn::WordVocabulary& vocabulary);
 
-/// Leaves the first kMostSentenceWords words of the first kMostSentences sentences. Returns whether there were more.
+/// Keeps only the first kMostSentenceWords words of the first kMostSentences sentences. Returns whether there were
+/// more.
 bool cut(Sentences& sentences);
 
 /// Texts as sentences, with a label each. A batch has the words of its U sentences [U, T] as `inputs`, and as

@@ -45,8 +45,8 @@ TextParts ratings_stand_in(const Settings& s) { return topic_texts(kRatings, s.l
 TextParts topics_stand_in(const Settings& s) { return topic_texts(kTopics, s.lra.data_seed); }
 TextParts ordered_stand_in(const Settings& s) { return ordered_texts(s.lra.data_seed); }
 
-/// The file that --data names itself, or the first of the set's files in the data folders. None where --stand-in
-/// takes other data. Throws as find_public.
+/// The file that --data names itself, or the first of the set's files in the data folders. None if --stand-in
+/// uses other data. Throws as find_public.
 std::optional<FoundData> find_texts(const Settings& settings, const TextSet& set) {
   std::error_code error;
   const bool is_file = fs::is_regular_file(settings.data, error);

@@ -38,7 +38,7 @@ std::vector<LabelledText> speeches_in(const std::filesystem::path& path) {
   return speeches;
 }
 
-/// The names of the speakers with most speeches; of equally many, those whose names come first.
+/// The names of the speakers with the most speeches. Of speakers with equally many, those whose names come first.
 std::map<std::string, int64_t> most_frequent(const std::vector<LabelledText>& speeches) {
   constexpr size_t kSpeakers = 10;
   std::map<std::string, int64_t> counts;

@@ -50,7 +50,7 @@ LabelledText ordered_text(Draws draws) {
   return {std::move(text), made_up_word(kCommon + label) + " first", ""};
 }
 
-/// Parts whose texts `make` makes, each of a stream of its own.
+/// Parts whose texts `make` makes, each from its own random stream.
 template <class Make>
 TextParts made_parts(uint64_t seed, const Make& make) {
   uint64_t stream = 0;

@@ -11,8 +11,8 @@
 
 namespace linnet::examples {
 
-/// Texts as the ids of their words, in one sequence or with --levels sentence in one for each sentence, and their
-/// labels as classes.
+/// Texts as the ids of their words, and their labels as classes. A text is one sequence or, with --levels sentence,
+/// one sequence for each sentence.
 struct TextData {
   std::vector<std::string>
       classes;                    ///< the labels of the training part: numbers by their value, then others by bytes

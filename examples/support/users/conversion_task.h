@@ -23,8 +23,8 @@ class ConversionUsers : public nn::Dataset {
   const std::vector<Conversion>& users_;
 };
 
-/// Conversion (Wu et al. 2021, section 4.6): whether a click on an ad leads to a conversion, by what the user did
-/// before. Its loss is the log loss.
+/// Conversion (Wu et al. 2021, section 4.6): predicts whether a click on an ad leads to a conversion, from what the
+/// user did before. Its loss is the log loss.
 class ConversionTask : public Task {
  public:
   /// The time that a model takes for one user, in milliseconds.
@@ -41,7 +41,7 @@ class ConversionTask : public Task {
   Tensor loss(const nn::Batch& batch) override {
     return binary_cross_entropy_with_logits(model_(batch).squeeze(-1), batch.targets);
   }
-  /// Of users of dev, `batches` times a batch of them at equal distances.
+  /// Evaluates on dev users, as many as `batches` batches have, taken at equal distances.
   Evaluation evaluate(int64_t batches) override;
   Evaluation test() override { return evaluate(data_.test, 0); }
   std::string test_data() const override { return "test data"; }
@@ -53,10 +53,10 @@ class ConversionTask : public Task {
   std::string data_name() const override { return data_.name; }
   std::string sample(int64_t) override { return ""; }
 
-  /// The AUC on the test data of the probabilities that drew the labels, which no model can be expected to surpass;
-  /// nothing where they are not known.
+  /// The AUC, on the test data, of the true probabilities, from which the labels were drawn. No model can be expected
+  /// to surpass it. Nothing if the probabilities are not known.
   std::optional<double> best_auc() const;
-  /// Of 200 users after 20 others, one by one, from words to score.
+  /// Measures 200 users one by one, from words to score, after 20 others as a warm-up.
   Latency latency();
 
  private:

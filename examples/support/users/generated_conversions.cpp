@@ -8,7 +8,7 @@
 #include "support/format.h"
 #include "support/users/conversions.h"
 
-/// Users whose conversions depend on what they did last, by a known probability.
+/// Users whose conversions depend on their latest behaviours, with a known probability.
 
 namespace linnet::examples {
 namespace {
@@ -18,7 +18,7 @@ constexpr int64_t kPageWord = 2, kSearchWord = 3, kFirstWord = 4;  // after padd
 constexpr int64_t kVocabulary = kFirstWord + kCommonWords + kTopics * kTopicWords;
 constexpr int64_t kTextsOfKind = 30;         // of each topic: searches, pages and ads
 constexpr int64_t kFewest = 5, kMost = 20;   // behaviours
-constexpr int64_t kShare = 10, kRecent = 3;  // of the last behaviours, those that count
+constexpr int64_t kShare = 10, kRecent = 3;  // how many of the last behaviours count
 constexpr double kTypical = 0.6, kFaithful = 0.8;
 
 enum class Kind : uint8_t { search, page, ad };

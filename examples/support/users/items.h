@@ -13,7 +13,7 @@
 
 namespace linnet::examples {
 
-/// Of the vocabularies of models of users: rare words have no id.
+/// The options of vocabularies for models of users: rare words have no id.
 inline constexpr nn::WordVocabularyOptions kWordOptions{.min_freq = 2, .max_tokens = 50'000};
 
 /// The ids of a text's first `most` words; that of an unknown word for a text without words.
@@ -22,16 +22,16 @@ std::vector<int32_t> first_words(const nn::WordVocabulary& vocabulary, std::stri
 /// What one user did and what is scored for them, as numbers of items.
 struct UserAndCandidates {
   std::span<const int32_t> history;
-  std::vector<int32_t> candidates;  ///< of every user of a batch as many
+  std::vector<int32_t> candidates;  ///< the same number for every user of a batch
 };
 
-/// A batch for a model of users. Each of its U items stands in it once, whoever has it in their history or among
-/// their K candidates: the words [U, T] as `inputs`, their mask, the histories [B, H] as rows of that, their mask,
-/// and the candidates [B, K] as such rows.
+/// A batch for a model of users. Each of its U items is in it once, even if several users have it in their history or
+/// among their K candidates. It holds the words [U, T] as `inputs`, their mask, the histories [B, H] as row numbers
+/// of the words, their mask, and the candidates [B, K] as row numbers too.
 nn::Batch user_batch(const Lists& items, const std::vector<UserAndCandidates>& users, const Tensor& targets);
 
-/// The mean number of words in the texts of a batch, over the first few batches of `users`, whose batches are
-/// user_batches: of each text once, as a model encodes it.
+/// The mean number of words in a batch, over the first few batches of `users`, which are user_batches. Each text
+/// counts once, because a model encodes it once.
 int64_t words_per_batch(const nn::Dataset& users, const nn::LoaderOptions& options);
 
 }  // namespace linnet::examples

@@ -64,7 +64,7 @@ class News {
     for (size_t i = 0; i < ids.size(); ++i) add(ids[i], titles[i]);
   }
 
-  /// Adds the news of another folder. Of news with the same id the first counts.
+  /// Adds the news of another folder. If an id occurs several times, the first news counts.
   void add(const fs::path& folder) {
     read(folder, [&](std::string_view id, std::string_view title) { add(id, title); });
   }
@@ -87,7 +87,7 @@ class News {
     if (!numbers_.emplace(id, static_cast<int32_t>(items_.size())).second) return;
     items_.append(first_words(*words_, title, settings_.of_users.title_words));
   }
-  /// The number of the news; Impression::kUnknown where there is none.
+  /// The number of the news; Impression::kUnknown if there is none.
   int32_t number_of(std::string_view id) const {
     const auto found = numbers_.find(std::string(id));
     return found != numbers_.end() ? found->second : Impression::kUnknown;
@@ -135,7 +135,7 @@ std::vector<Impression> News::impressions(const fs::path& folder, bool has_label
   return all;
 }
 
-/// The folder with train/. Throws IoError where the files are absent.
+/// The folder with train/. Throws IoError if the files are absent.
 FoundData find_mind(const Settings& settings) {
   const auto found = find_data(settings, "MIND", "train/behaviors.tsv");
   const auto has = [&](const char* file) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// The results of Wu et al. 2021, beside which those of linnet are printed.
+/// The results of Wu et al. 2021. The programs print them beside linnet's.
 
 namespace linnet::examples {
 

@@ -24,7 +24,7 @@ ClickSet clicks_for(const Settings& s) {
   ClickSet data = s.data.empty() ? generated_clicks(s) : load_mind(s);
   for (const auto* part : {&data.train, &data.dev}) {
     if (std::ranges::any_of(*part, has_both_kinds)) continue;
-    throw IoError(fmt::format("{}: no impression of {} has both a clicked news and another one", data.name,
+    throw IoError(fmt::format("{}: no impression of {} has both a clicked and an unclicked candidate", data.name,
                               part == &data.train ? "train" : "dev"));
   }
   const int64_t clicks = Clicks(data).size();

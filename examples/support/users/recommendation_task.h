@@ -13,15 +13,15 @@ namespace linnet::examples {
 /// entropy of each click among Clicks::kOthers others.
 class RecommendationTask : public Task {
  public:
-  /// Throws: as load_mind; IoError where no impression has candidates of both kinds; UsageError for a batch with more
+  /// Throws: as load_mind; IoError if no impression has candidates of both kinds; UsageError for a batch with more
   /// clicks than there are, and for options that the mechanism refuses.
   explicit RecommendationTask(const Settings& settings);
 
   nn::Module& model() override { return model_; }
   nn::Batch batch(int64_t index) override { return batch_at(loader_, index); }
   Tensor loss(const nn::Batch& batch) override { return cross_entropy(model_(batch), batch.targets); }
-  /// Of impressions of dev, `batches` times a batch of them at equal distances. Others are drawn, always the same
-  /// ones.
+  /// Evaluates on dev impressions, as many as `batches` batches have, taken at equal distances. The unclicked
+  /// candidates are drawn, but are the same ones each time.
   Evaluation evaluate(int64_t batches) override;
   int64_t batches_per_epoch() const override { return loader_.batches_per_epoch(); }
   int64_t tokens_per_batch() const override { return words_per_batch_; }
@@ -35,7 +35,7 @@ class RecommendationTask : public Task {
   /// "12 [2,1,3]" for each impression, with its id.
   void write_predictions(const std::filesystem::path& path);
 
-  /// The measures of random scores.
+  /// The metrics of random scores.
   Measures chance() const;
 
  private:

@@ -11,17 +11,17 @@
 
 namespace linnet::examples {
 
-/// Reads a file with a record a line. A line that is not as expected is left out and counted, or ends the program.
+/// Reads a file with one record per line. A malformed line is skipped and counted, or ends the program.
 class RecordReader {
  public:
   /// With `strict`, a malformed line is an error. Throws: as LineReader.
   RecordReader(const std::filesystem::path& path, bool strict);
 
-  /// Calls `use` with each line that is not empty. It throws `Malformed` for one that is not as expected. Afterwards,
-  /// a line on stderr says how many lines were left out, and why the first of them.
+  /// Calls `use` with each line that is not empty. `use` throws `Malformed` for a malformed line. Afterwards, a line
+  /// on stderr says how many lines were skipped, and why the first one was.
   ///
-  /// Throws: IoError, with the number of the first malformed line, with `strict` and where no line is left; and for a
-  /// file without lines.
+  /// Throws: IoError, with the number of the first malformed line, if `strict` or if no line is left; and for a file
+  /// without lines.
   template <class Use>
   void for_each(const Use& use) {
     while (file_.next()) {
@@ -35,7 +35,7 @@ class RecordReader {
     report();
   }
 
-  /// The fault of a line, and what was expected.
+  /// An error in a line; the message says what was expected.
   struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
@@ -48,7 +48,7 @@ class RecordReader {
   bool strict_;
   LineReader file_;
   int64_t used_ = 0, left_out_ = 0;
-  std::string first_;  // why the first line was left out
+  std::string first_;  // why the first line was skipped
 };
 
 /// The parts of a line between separators. An empty text has one, which is empty.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr ptrdiff_t kItemsAtOnce = 256, kUsersAtOnce = 64, kNumbersAtOnce = 1 << 15;
 
-/// The vectors of those items that users need.
+/// The vectors of the items that users need.
 class EncodedItems {
  public:
   EncodedItems(TwoLevelModel& model, const Lists& items, const std::vector<UserAndCandidates>& users)

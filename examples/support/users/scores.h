@@ -7,8 +7,8 @@
 
 namespace linnet::examples {
 
-/// The scores of each user's candidates, of which users may have different numbers. Each item that they need goes
-/// through the model once, however many have it. A candidate below 0 has no item, and any score.
+/// The scores of each user's candidates. Users may have different numbers of candidates. The model encodes each item
+/// once, even if many users need it. A candidate below 0 has no item, and its score has no meaning.
 std::vector<std::vector<double>> scores_of(TwoLevelModel& model, const Lists& items,
                                            const std::vector<UserAndCandidates>& users);
 

@@ -10,12 +10,12 @@
 namespace linnet::examples {
 
 /// The two levels of Wu et al. 2021, section 4.1: words become the vector of an item, and the items of a history the
-/// vector of a user. Both are scored by their product, or by a head (section 4.6): sigmoid's input w·relu(W [user,
-/// item, user∘item] + b) + c.
+/// vector of a user. A score is the dot product of both, or the logit that a head computes (section 4.6):
+/// w·relu(W [user, item, user∘item] + b) + c.
 class TwoLevelModel : public nn::Module {
  public:
-  /// Where embeddings of words have another width than the model, a linear map follows them; 0: they have the
-  /// model's.
+  /// If embeddings of words have another width than the model, a linear map follows them; 0: they have the model's
+  /// width.
   TwoLevelModel(Generator& rng, const Settings& settings, int64_t vocabulary, bool has_head,
                 int64_t embedding_width = 0);
 
@@ -35,7 +35,7 @@ class TwoLevelModel : public nn::Module {
 
  private:
   nn::Embedding words_;
-  std::optional<nn::Linear> map_;  // none where embeddings have the model's width
+  std::optional<nn::Linear> map_;  // none if embeddings have the model's width
   PooledEncoder item_encoder_, user_encoder_;
   std::optional<nn::Linear> fc1_, fc2_;
 };

@@ -52,7 +52,7 @@ void backward(const Number& loss) {
   }
 }
 
-// 1. The loss goes to 0: one example has two parameters, so the neuron can give t exactly.
+// 1. The loss goes to 0: there are two parameters and only one example, so the neuron can output exactly t.
 
 void descend() {
   double w = 0.5, b = -0.2, loss = 0;
@@ -76,8 +76,8 @@ void differentiate_sigmoid() {
   check(std::abs(a->grad - sigmoid->value * (1 - sigmoid->value)) < 1e-15, "sigmoid' is s(1 - s)");
 }
 
-// 3. a is an input of both products. With p = a·a, the last product gives a the part p = 9, and gives p the part a =
-//    3, which p's own product hands to a twice, times a: 9 + 3·3 + 3·3 = 27 = 3a².
+// 3. a is an input of both products. With p = a·a, the last product adds p = 9 to the gradient of a, and a = 3 to the
+//    gradient of p. The product p = a·a passes this on to a twice, times a: 9 + 3·3 + 3·3 = 27 = 3a².
 
 void differentiate_cube() {
   const Number a = node(3);

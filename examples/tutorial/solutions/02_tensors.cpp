@@ -9,8 +9,8 @@
 using namespace linnet;
 using examples::check;
 
-// 1. The mean must be [5, 1], so that it is repeated along the row. [5] would be lined up with the last dim, of size
-//    3, which is an error; for a square matrix it would be no error, and wrong.
+// 1. The mean must be [5, 1], so that it is repeated along each row. [5] would be aligned with the last dim, of size
+//    3, which is an error. For a square matrix it would be no error, but the result would be wrong.
 
 void center_rows(Generator& rng) {
   const Tensor x = randn({5, 3}, rng, DType::float64);
@@ -19,7 +19,7 @@ void center_rows(Generator& rng) {
   check(centered.mean(1).abs().max().item() < 1e-15, "centred rows have the mean 0");
 }
 
-// 2. [4, 1, 2] − [6, 2] has the shape [4, 6, 2]: all differences. The distance is the root of the sum of squares.
+// 2. [4, 1, 2] − [6, 2] has the shape [4, 6, 2]: all differences. A distance is the root of the sum of their squares.
 
 void all_distances(Generator& rng) {
   const Tensor a = randn({4, 2}, rng, DType::float64), b = randn({6, 2}, rng, DType::float64);
@@ -29,13 +29,13 @@ void all_distances(Generator& rng) {
   check(std::abs(distances[{3, 5}].item() - by_hand) < 1e-14, "the last distance is that of the last two points");
 }
 
-// 3. b_i is used in each column j, where dy_ij/db_i = x_ij. So dL/db_i = Σ_j G_ij x_ij: a sum over dim 1 that is
-//    kept.
+// 3. b_i is used in each column j, where dy_ij/db_i = x_ij. So dL/db_i = Σ_j G_ij x_ij: a sum over dim 1, which stays
+//    with size 1.
 
 void column_gradient(Generator& rng) {
   const Tensor x = randn({2, 3}, rng, DType::float64), g = randn({2, 3}, rng, DType::float64);
   Tensor b = randn({2, 1}, rng, DType::float64).set_requires_grad();
-  backward(x * b, {.grad = g});  // grad is dL/dy, for a y that is no single number
+  backward(x * b, {.grad = g});  // grad is dL/dy; it is needed because y has more than one element
   const double difference = ((g * x).sum(1, true) - b.grad()).abs().max().item();
   std::cout << "3. the gradient of b has the shape " << b.grad().shape() << "\n";
   check(difference < 1e-14, "the gradient of b is the sum of g * x along the rows");

@@ -10,8 +10,9 @@
 using namespace linnet;
 using examples::check;
 
-// 1. w has n² entries, and the loss begins with 1. Each of the n² elements of y has 1 entry to begin with, 3 for each
-//    of its n terms (x, the product, the sum), and 2 for its square and the sum of the loss: n² + 1 + n²·(3n + 3).
+// 1. w takes n² entries, and the loss starts with 1. Each of the n² elements of y takes 1 entry to start with, 3 for
+//    each of its n terms (x, the product, the sum), and 2 for its square and the sum of the loss: n² + 1 + n²·(3n +
+//    3).
 
 void count_entries() {
   const int64_t n = 64, entries = n * n + 1 + n * n * (3 * n + 3);
@@ -19,8 +20,8 @@ void count_entries() {
   check(entries == 802817, "the chapter prints the same number");
 }
 
-// 2. `sort` calls itself once for each node of a chain, and each call takes some of the stack, which has 8 MiB at
-//    most on most systems. linnet's backward is a loop, so only memory limits the depth.
+// 2. `sort` calls itself once for each node of a chain, and each call uses some of the stack, which has at most 8 MiB
+//    on most systems. linnet's backward is a loop, so only memory limits the depth.
 
 void walk_deep_chain() {
   const Tensor w = scalar(1, DType::float64).set_requires_grad();

@@ -45,9 +45,9 @@ void train_single_layer(const examples::NamedImages& data) {
   check(first > 1.8 && first < 3.2, "the first loss is near log 10");
 }
 
-// 2. All hidden units are 0, and fc2's weights are 0, so only fc2's bias has a gradient: the hidden units get none,
-//    as backward multiplies by fc2's weights, and fc2's weights get none, as the hidden units are 0. The model learns
-//    how often each digit comes, and nothing of the image: its logits stay the same for all images.
+// 2. All hidden units are 0 and all weights of fc2 are 0, so only fc2's bias has a gradient. The hidden units get
+//    none, because backward multiplies by fc2's weights. fc2's weights get none, because the hidden units are 0. The
+//    model learns how often each digit occurs, and nothing about the image: its logits are the same for all images.
 
 void start_with_zeros(const examples::NamedImages& data) {
   Generator rng(1337);
@@ -75,8 +75,8 @@ void start_with_zeros(const examples::NamedImages& data) {
              largest(model.fc2));
 }
 
-// 3. With Z = fc1(x), A = gelu(Z) and G = (p − one-hot)/B for the logits: dL/dA = G·W2 and dL/dZ = dL/dA ∘ gelu'(Z).
-//    The bias is broadcast to all rows, so its gradient is the sum of dL/dZ over the rows.
+// 3. Let Z = fc1(x) and A = gelu(Z), and let G = (p − one-hot)/B be the gradient of the logits. Then dL/dA = G·W2 and
+//    dL/dZ = dL/dA ∘ gelu'(Z). The bias is broadcast to all rows, so its gradient is the sum of dL/dZ over the rows.
 
 void bias_gradient() {
   Generator rng(1);

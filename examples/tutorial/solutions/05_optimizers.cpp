@@ -13,7 +13,7 @@ using examples::check;
 
 using Step = std::function<void(Tensor& p, const Tensor& g)>;
 
-/// Takes steps on the valley, times a factor, and returns where they end.
+/// Takes `steps` steps on the valley, scaled by `factor`, and returns the end point.
 Tensor walk(Tensor p, int steps, const Step& step, double factor = 1) {
   p.set_requires_grad();
   for (int i = 0; i < steps; ++i) {
@@ -32,11 +32,12 @@ Step sgd(double lr) {
   return [lr](Tensor& p, const Tensor& g) { p -= lr * g; };
 }
 
-// 1. Below the bound SGD comes to rest at (1, 1), to and fro across the valley. Above, it never does: the steps
-//    across grow until the surface is another, and from then on they neither shrink nor grow.
+// 1. Below the bound, SGD swings across the valley less and less and converges to (1, 1). Above the bound it never
+//    does: the swings grow until the surface is no longer the parabola, and then they neither shrink nor grow.
 
 void cross_the_bound() {
-  const double bound = 2 / (26 + std::sqrt(656.0));  // of the curvatures, which add up to 52 and multiply to 20
+  const double bound =
+      2 / (26 + std::sqrt(656.0));  // 2/c for the larger curvature: their sum is 52 and their product 20
   const Tensor near = tensor({0.9, 0.9}, DType::float64);
   const double below = loss_at(walk(near.clone(), 2000, sgd(0.98 * bound)));
   const double above = loss_at(walk(near.clone(), 2000, sgd(1.02 * bound)));
@@ -44,7 +45,7 @@ void cross_the_bound() {
   check(below < 1e-9 && above > 1e-4, "SGD converges below the bound only");
 }
 
-// 2. With the same learning rate, momentum of 0.9 goes up to ten times as far along the valley.
+// 2. With the same learning rate, a momentum of 0.9 moves up to ten times as far along the valley.
 
 void momentum_by_hand() {
   Tensor v = zeros({2}, DType::float64);
@@ -62,8 +63,8 @@ void momentum_by_hand() {
   check(loss_at(by_hand) < loss_at(without) / 10, "momentum is faster with the same learning rate");
 }
 
-// 3. Adam's and RMSprop's: both divide the gradient by its own size, and a factor cancels, but for ε. SGD's steps
-//    become 100 times as long, with momentum too, and the loss grows without bound.
+// 3. The paths of Adam and RMSprop: both divide the gradient by its own size, so a factor cancels, except in ε. SGD's
+//    steps become 100 times as long, with momentum too, and the loss grows without bound.
 
 template <class Optimizer>
 Tensor end_of(const auto& config, int steps, double factor) {

@@ -10,8 +10,9 @@
 using namespace linnet;
 using examples::check;
 
-// 1. If the tokens are permuted, so are the outputs, and nothing else: each is a sum over all tokens, and a sum has
-//    no order. Models add a vector for each position, or turn queries and keys by it, so that order counts.
+// 1. If the tokens are permuted, the outputs are permuted in the same way, and nothing else changes: each output is a
+//    sum over all tokens, and a sum has no order. So models add a vector for each position, or rotate queries and
+//    keys by an angle that depends on it.
 
 void permute_tokens(Generator& rng) {
   const Tensor x = randn({1, 1, 8, 4}, rng, DType::float64), order = randperm(8, rng);
@@ -22,8 +23,8 @@ void permute_tokens(Generator& rng) {
   fmt::print("1. permuted tokens have the same outputs, permuted, up to {:.0e}\n", difference);
 }
 
-// 2. The products QKᵀ and PV take 2N²D operations each, so 4N²D in each head, and 4N²C for all heads together. 8
-//    heads have 8 N² weights: of float32 at N = 65,536, that is 128 GiB. Chapter 7 does without them.
+// 2. The products QKᵀ and PV take 2N²D operations each. That is 4N²D per head, and 4N²C for all heads together. 8
+//    heads have 8 N² weights. At N = 65,536 these take 128 GiB in float32. Chapter 7 avoids storing them.
 
 void count_weights() {
   const double tokens = 65536, gib = 8 * tokens * tokens * 4 / (1 << 30);
@@ -32,8 +33,8 @@ void count_weights() {
 }
 
 // 3. With G = dL/dO: O = PV is a product, so dL/dV = PᵀG and dL/dP = GVᵀ. For a softmax, dp_j/ds_l = p_j (δ_jl −
-//    p_l), so dL/ds_l = Σ_j dL/dp_j p_j (δ_jl − p_l) = p_l (dL/dp_l − Σ_j p_j dL/dp_j). The last sum is, for row i,
-//    the product G_i·o_i. Then S = QKᵀ/√D is a product again: dL/dQ = dL/dS K/√D, and dL/dK = (dL/dS)ᵀ Q/√D.
+//    p_l). So dL/ds_l = Σ_j dL/dp_j p_j (δ_jl − p_l) = p_l (dL/dp_l − Σ_j p_j dL/dp_j). For row i, the last sum is
+//    the dot product G_i·o_i. S = QKᵀ/√D is a product again, so dL/dQ = dL/dS K/√D and dL/dK = (dL/dS)ᵀ Q/√D.
 
 void derive_gradient(Generator& rng) {
   const auto leaf = [&] { return randn({6, 4}, rng, DType::float64).set_requires_grad(); };

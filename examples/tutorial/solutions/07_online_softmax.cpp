@@ -12,7 +12,7 @@ using examples::check;
 
 constexpr int64_t kTile = 16;
 
-// 1. Tiles above the diagonal are left out, and tiles on it take a mask. With n tiles in a row, n(n + 1)/2 of n²
+// 1. Tiles above the diagonal are skipped, and tiles on it need a mask. With n tiles in a row, n(n + 1)/2 of n² tiles
 //    remain: about half of the work.
 
 void causal_tiles(Generator& rng) {
@@ -39,8 +39,8 @@ void causal_tiles(Generator& rng) {
   fmt::print("1. {} of 16 tiles are computed\n", tiles);
 }
 
-// 2. e^1000 is infinite, and infinity divided by infinity is not a number (NaN). Around 1 nothing changes but
-//    rounding: m is there for the range of numbers alone.
+// 2. e^1000 is infinite, and infinity divided by infinity is not a number (NaN). Around 1 only the rounding changes:
+//    subtracting m only serves to avoid overflow.
 
 void without_maximum() {
   const Tensor small = tensor({0.5, 1, 1.5}, DType::float64), large = 1000 + small;
@@ -50,8 +50,8 @@ void without_maximum() {
   check(isnan(naive(large)).all().item<bool>() && difference < 1e-15, "only large scores need the maximum");
 }
 
-// 3. With the larger maximum m of both, each half's z and a are multiplied by e^(m_half − m), and then added. The
-//    order does not matter but for rounding, so halves can be computed at the same time, and merged as they come.
+// 3. Let m be the larger of both maxima. Multiply each half's z and a by e^(m_half − m), and add them. Except for
+//    rounding, the order does not matter, so halves can be computed at the same time and merged in any order.
 
 struct Part {
   Tensor m, z, a;

@@ -10,8 +10,8 @@
 using namespace linnet;
 using examples::check;
 
-// 1. q is the same for all tokens, so it leaves the sum: k = Σ β_i (q ∘ k_i) = q ∘ Σ β_i k_i. And w_k·(q ∘ k_i) is
-//    Σ_d w_d q_d k_id = (w_k ∘ q)·k_i: the weights change, and the keys stay as they are.
+// 1. q is the same for all tokens, so it can be moved out of the sum: k = Σ β_i (q ∘ k_i) = q ∘ Σ β_i k_i. And w_k·(q
+//    ∘ k_i) is Σ_d w_d q_d k_id = (w_k ∘ q)·k_i: only the weights change, not the keys.
 
 void factor_out(Generator& rng) {
   const Tensor k = randn({20, 8}, rng, DType::float64), q = randn({8}, rng, DType::float64);
@@ -22,8 +22,8 @@ void factor_out(Generator& rng) {
   fmt::print("1. the global key is the same without p\n");
 }
 
-// 2. Queries (which values share), keys and the output have a map of C² each, and w_q and w_k have D numbers for each
-//    of H heads, C together: 3C² + 2C. With biases, each map has C more.
+// 2. There are three projections of C² parameters each: of the queries (which the values share), of the keys and of
+//    the output. w_q and w_k have D numbers for each of H heads, C each: 3C² + 2C. A bias adds C to each projection.
 
 void count_parameters(Generator& rng) {
   struct Holder : nn::Module {
@@ -37,8 +37,8 @@ void count_parameters(Generator& rng) {
   check(count == 3 * 64 * 64 + 2 * 64, "a layer has 3C² + 2C parameters");
 }
 
-// 3. No: both summaries are sums over all tokens, which have no order. Only the causal form knows what came before,
-//    and it knows it as a set.
+// 3. No: both summaries are sums over all tokens, and sums have no order. Only the causal form knows which tokens
+//    came before, and even there it does not know their order.
 
 void permute_others(Generator& rng) {
   const Tensor x = randn({1, 1, 9, 4}, rng, DType::float64), w = randn({1, 4}, rng, DType::float64);

@@ -20,8 +20,8 @@ Tensor features(const Tensor& x, bool half) {
   return concat({ones({x.size(0), 1}, x.dtype()), x, half ? products / 2 : products}, 1);
 }
 
-// 1. Query i takes the sum of the keys up to i. Written with cumsum, all N of these sums of M·(D + 1) numbers are in
-//    memory. linnet keeps one, and goes from chunk to chunk of tokens.
+// 1. Query i uses the sum over the keys up to i. `cumsum` holds all N of these sums, of M·(D + 1) numbers each, in
+//    memory. linnet holds only one and updates it from one chunk of tokens to the next.
 
 void causal(Generator& rng) {
   const auto rows = [&] { return randn({30, 4}, rng, DType::float64); };
@@ -35,7 +35,7 @@ void causal(Generator& rng) {
   fmt::print("1. running sums compute causal fastmax, with {} numbers in memory\n", terms.numel());
 }
 
-// 2. For a < b, x_a x_b stands for both orders: with ½ for queries, twice ½ is 1. Squares keep the ½.
+// 2. For a < b, one x_a x_b stands for both orders. Queries have the factor ½, and twice ½ is 1. Squares keep the ½.
 
 Tensor packed(const Tensor& x, bool query) {
   std::vector<Tensor> columns{ones({x.size(0), 1}, x.dtype()), x};
@@ -56,8 +56,8 @@ void without_doubles(Generator& rng) {
   fmt::print("2. D = 5: {} features instead of {}\n", packed(q, true).size(1), features(q, true).size(1));
 }
 
-// 3. A standardised vector has the squared length D, so s is from −D to D, and 1 + s can be as low as 1 − D. linnet
-//    scales s by 0.999/D for order 1, so that weights are positive.
+// 3. A standardised vector has the squared length D, so s lies between −D and D, and 1 + s can be as low as 1 − D.
+//    For order 1, linnet scales s by 0.999/D, so that weights are positive.
 
 void smallest_weight() {
   const Tensor x = standardised(arange(8, DType::float64).unsqueeze(0)), s = matmul(x, -x.t());

@@ -12,8 +12,8 @@ Tensor leaf(Generator& rng, int64_t n = 20) { return randn({n, 4}, rng, DType::f
 Tensor head(const Tensor& x) { return x.detach().reshape({1, 1, x.size(0), x.size(1)}).set_requires_grad(); }
 void same(const Tensor& a, const Tensor& b, const char* what) { check((a - b).abs().max().item() < 1e-11, what); }
 
-// 1. With c = x − mean(x) and r = 1/std: x̂ = c·r, and dr/dc_b = −r³ c_b/D. So dL/dc_b = r·(h_b − x̂_b mean(h ∘ x̂))
-//    for h = dL/dx̂, and each x_a moves the mean too: dL/dx = dL/dc − mean(dL/dc).
+// 1. With c = x − mean(x) and r = 1/std: x̂ = c·r, and dr/dc_b = −r³ c_b/D. With h = dL/dx̂ this gives dL/dc_b =
+//    r·(h_b − x̂_b mean(h ∘ x̂)). Each x_a also changes the mean: dL/dx = dL/dc − mean(dL/dc).
 
 Tensor standardised_backward(const Tensor& x, const Tensor& h) {
   const Tensor c = x - x.mean(1, true), r = rsqrt(c.square().mean(1, true) + 1e-5), x_hat = c * r;
@@ -35,7 +35,7 @@ Forward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&
   return {q_hat, k_hat, f, g, matmul(f, v) / g};
 }
 
-// 2. Key n is seen by the queries i ≥ n, so R for it is the sum over these: a running sum from the end.
+// 2. The queries i ≥ n see key n, so its R is the sum over these queries: a running sum from the end.
 
 Tensor features(const Tensor& x, double a2) {
   return concat({ones({x.size(0), 1}, x.dtype()), x, a2 * (x.unsqueeze(2) * x.unsqueeze(1)).reshape({x.size(0), -1})},
@@ -55,8 +55,9 @@ void causal_values(Generator& rng) {
   same(dv, hv.grad()[{0, 0}], "the causal dL/dv is that of fastmax");
 }
 
-// 3. The N×N form: with the weight p = f/g, dL/dv_j = Σ_i p_ij G_i as before. dL/ds_ij = f'(s_ij) (G_i·v_j −
-//    G_i·o_i)/g_i: where softmax has p_ij = e^s/g, whose derivative is itself, stands f'(s)/g with f' = 1 + s.
+// 3. In the N×N form, with the weight p = f/g, dL/dv_j = Σ_i p_ij G_i as before, and dL/ds_ij = f'(s_ij) (G_i·v_j −
+//    G_i·o_i)/g_i. Softmax has p_ij = e^s/g as the factor, since e^s is its own derivative. Here f'(s)/g takes its
+//    place, with f' = 1 + s.
 
 void derive(Generator& rng, bool causal) {
   const Tensor q = leaf(rng), k = leaf(rng), v = leaf(rng), g = randn({20, 4}, rng, DType::float64);

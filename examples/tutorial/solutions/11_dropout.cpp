@@ -10,8 +10,8 @@
 using namespace linnet;
 using examples::check;
 
-// 1. The result is 1/(1 − r) with probability 1 − r, else 0. The mean is 1, the mean of squares 1/(1 − r), and so the
-//    variance is 1/(1 − r) − 1 = r/(1 − r).
+// 1. The result is 1/(1 − r) with probability 1 − r, and 0 otherwise. The mean is 1, the mean of the squares is 1/(1
+//    − r), and so the variance is 1/(1 − r) − 1 = r/(1 − r).
 
 void moments() {
   Generator rng(1);
@@ -21,7 +21,7 @@ void moments() {
   check(std::abs(mean - 1) < 0.003 && std::abs(variance - 0.25) < 0.003, "the moments are those derived");
 }
 
-// 2. With the mask m, y = x ∘ m/(1 − r), so dL/dx = 2y ∘ m/(1 − r) = 2x ∘ m/(1 − r)². m comes from the words.
+// 2. With the mask m, y = x ∘ m/(1 − r), so dL/dx = 2y ∘ m/(1 − r) = 2x ∘ m/(1 − r)². The key determines m.
 
 void gradient_from_key() {
   Generator rng(2), copy = rng, data(3);
@@ -35,8 +35,8 @@ void gradient_from_key() {
   fmt::print("2. the gradient follows from x and the key\n");
 }
 
-// 3. They are the same: what one layer drops at a place, the other drops too. Two draws of one generator have streams
-//    of their own, and agree by chance alone, in 0.2² + 0.8² = 68 % of the places.
+// 3. The masks are equal: both layers drop the same elements. Two draws from one generator have different streams.
+//    They agree only by chance, in 0.2² + 0.8² = 68 % of the elements.
 
 void copied_generators() {
   Generator one(4), copy = one;

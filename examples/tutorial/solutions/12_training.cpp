@@ -32,8 +32,8 @@ double train(nn::DecoderLM& model, const nn::CharText& text) {
   return cross_entropy(model(x), y).item();
 }
 
-// 1. The temperature divides the logits. A low one takes the likeliest characters, and the text goes in circles; a
-//    high one makes all characters as likely, and words fall apart.
+// 1. The temperature divides the logits. A low one picks the likeliest characters, and the text repeats itself. A
+//    high one makes all characters about equally likely, and words fall apart.
 
 void write_text(nn::DecoderLM& model, const nn::CharText& text) {
   std::vector<size_t> different;
@@ -48,8 +48,9 @@ void write_text(nn::DecoderLM& model, const nn::CharText& text) {
   check(different[0] < different[1] && different[1] < different[2], "a higher temperature takes more characters");
 }
 
-// 2. Additive attention sums all tokens of the prefix, and so does not know which came last. A short convolution
-//    mixes each token with the three before it, and gives the model the order of the nearest characters.
+// 2. Additive attention sums over all tokens of the prefix, so it does not know which one came last. A short
+//    convolution mixes each token with the three before it, and so tells the model the order of the nearest
+//    characters.
 
 void add_short_convolution(const nn::CharText& text, int64_t vocabulary) {
   Generator rng(1337);
@@ -59,8 +60,8 @@ void add_short_convolution(const nn::CharText& text, int64_t vocabulary) {
   check(convolved < plain, "the short convolution helps");
 }
 
-// 3. About log V: small weights give all characters about the same probability. A much larger loss means that the
-//    model is sure of something before it has seen anything, so the logits are too large: weights start too large.
+// 3. About log V: with small weights all characters have about the same probability. A much larger loss means that
+//    the model is certain before it has learned anything. Its logits, and so its initial weights, are too large.
 
 void first_loss(const nn::DecoderLM& model, const nn::CharText& text, int64_t vocabulary) {
   const NoGrad no_grad;

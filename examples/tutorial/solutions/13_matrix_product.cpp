@@ -10,16 +10,16 @@
 using namespace linnet;
 using examples::check;
 
-// 1. a and b must be read and c written: 3n² floats, 12n² bytes, for 2n³ operations. Each byte is then used for n/6
-//    of them. So for a large n memory need not limit the speed, if the caches make the most of each byte.
+// 1. a and b must be read and c written: 3n² floats, 12n² bytes, for 2n³ operations, n/6 per byte. So for large n
+//    memory need not limit the speed, if the caches reuse each byte often enough.
 
 void count_bytes() {
   for (const int64_t n : {64, 1024}) fmt::print("1. n = {}: {:.0f} operations a byte\n", n, double(n) / 6);
 }
 
-// 2. The inner loop now goes along rows of b and of c, uses all of each cache line, and the next lines are fetched
-//    ahead, since they are the next in memory. How much faster that is, is printed and not checked: it depends on the
-//    machine, and on what else it does.
+// 2. The inner loop now goes along rows of b and c. It uses all of each cache line, and the processor fetches the
+//    next lines ahead, because they follow in memory. The program prints the speedup and does not check it, because
+//    it depends on the machine and its other load.
 
 double seconds_of(const auto& function) {
   const std::clock_t begin = std::clock();
@@ -52,9 +52,9 @@ void reorder(Generator& rng) {
   fmt::print("2. the order i, k, j takes {:.0f} % of the time\n", 100 * ikj / ijk);
 }
 
-// 3. A step over k loads rows + columns numbers for rows × columns products: 5 for the 4 of a 4 × 1 block, 9 for 8 of
-//    1 × 8, but 12 for 32 of 4 × 8, with vectors of 8 even 4 + 1 loads. Large blocks load less for each product,
-//    until the registers are full.
+// 3. A step over k loads rows + columns numbers for rows × columns products. That is 5 loads for 4 products with a 4
+//    × 1 block, 9 for 8 with 1 × 8, and only 12 for 32 with 4 × 8. With vectors of 8 the last is even 4 + 1 loads.
+//    Larger blocks load less for each product, until the registers are full.
 
 void count_loads() {
   for (const auto& [rows, columns] : {std::pair{4, 1}, {1, 8}, {4, 8}}) {

@@ -10,8 +10,8 @@
 using namespace linnet;
 using examples::check;
 
-// 1. Without tiles, each of n threads in a row of c loads each number of a row of a: n times. With tiles of 16, once
-//    for each of the n/16 blocks in the row: n/16 times.
+// 1. Without tiles, each of the n threads in a row of c loads each number of a's row: n times. With tiles of 16, each
+//    of the n/16 blocks in the row loads it once: n/16 times.
 
 void count_loads() {
   const int n = 128, blocks = (n / 16) * (n / 16), steps = n / 16, loads_of_a_step = 16 * 16;
@@ -21,8 +21,8 @@ void count_loads() {
 }
 
 // 2. The first thread multiplies with numbers that the others have not loaded yet. On a GPU the result would depend
-//    on which threads are first, and may even be right by chance. Here all but the last thread of a block find old
-//    numbers.
+//    on which threads are first, and might even be right by chance. Here all threads of the block except the last
+//    read numbers from before the load, zeros.
 
 void without_barrier(Generator& rng) {
   const Tensor a = randn({16, 16}, rng), b = randn({16, 16}, rng), expected = matmul(a, b);
@@ -43,8 +43,8 @@ void without_barrier(Generator& rng) {
         "the last thread is right, few others");
 }
 
-// 3. Eight steps instead of 255: after the step with the distance d, the first d numbers have the sum. In a kernel, a
-//    barrier ends each step. Within a step no thread reads what another writes.
+// 3. It takes eight steps instead of 255 additions: after the step with the distance d, the first d numbers contain
+//    the whole sum. In a kernel, a barrier ends each step. Within a step no thread reads what another thread writes.
 
 void sum_in_a_block(Generator& rng) {
   const Tensor x = randn({256}, rng, DType::float64);

@@ -27,8 +27,9 @@ void check_softsign(Generator& rng) {
   fmt::print("1. softsign's derivatives agree with differences\n");
 }
 
-// 2. At the start scores are near 0, and each weight near 1/2: an output is half the sum of N values instead of about
-//    their mean, N/2 times as large. The layers after it see numbers of another size for each length of text.
+// 2. At the start scores are near 0, so each weight is near 1/2. An output is then half the sum of N values instead
+//    of about their mean: N/2 times as large. So the scale of the next layer's input depends on the length of the
+//    text.
 
 void without_log(Generator& rng) {
   const int64_t n = 64;
@@ -39,8 +40,8 @@ void without_log(Generator& rng) {
   check(std::abs(with - 1) < 0.1 && std::abs(without - 32) < 1, "without log N the weights sum to N/2");
 }
 
-// 3. The keys and values of all tokens so far: a new query meets each of them, and the sigmoid does not factorise. So
-//    the state grows by 2·D numbers a token and head, as softmax attention's does. Here is one head of it.
+// 3. The state is the keys and values of all tokens so far: a new query meets each of them, because the sigmoid does
+//    not factorise. So the state grows by 2·D numbers per token and head, as for softmax attention. This is one head.
 
 struct State {
   std::vector<Tensor> keys, values;

@@ -31,7 +31,7 @@ TEST_CASE("a wrong command line: exit 2, naming the flag, and nothing is written
   refused({"--dropout", "nan"}, "--dropout nan");
   refused({"--short-conv", "-1"}, "--short-conv -1: must be at least 0");
   refused({"--attention", "fastformer", "--projections", "1"}, "--projections 1: must be from 2 to 16");
-  refused({"--share", "none,layers"}, "--share none,layers: none stands alone");
+  refused({"--share", "none,layers"}, "--share none,layers: none cannot be combined with others");
   refused({"--share", "everything"}, "--share");
   refused({"--lr", "-0.1"}, "--lr -0.1");
   refused({"--lr", "1e-5"}, "--min-lr 0.0001 is above --lr 1e-05; lower it too");

@@ -155,8 +155,8 @@ TEST_CASE("csv: quotes are doubled, and a row may have several lines") {
 }
 
 TEST_CASE("formats that are not there, and columns that cannot be") {
-  CHECK_THROWS_WITH_AS(read("a.txt", "x"), doctest::Contains("has the ending of no format; name one of auto, jsonl"),
-                       UsageError);
+  CHECK_THROWS_WITH_AS(read("a.txt", "x"),
+                       doctest::Contains("has an ending that no format has; name one of auto, jsonl"), UsageError);
   CHECK_THROWS_WITH_AS(read("a.tsv", "x\ty\n", {.label_field = "label"}),
                        doctest::Contains("--label-field label: columns of tables have numbers, from 1 on"),
                        UsageError);
