@@ -63,10 +63,6 @@ Tensor new_projection(const AttentionConfig& config, Generator& rng, DType dtype
   return projection;
 }
 
-}  // namespace
-
-namespace {
-
 /// The state of cross-attention: memory's keys and values, projected to the slots.
 struct Slots : AttentionState {
   Tensor k, v;  // [B, H, K, D]
