@@ -19,7 +19,7 @@ struct Linear {
 };
 
 /// Whether `product`, the factor of two maps as one, may stand for a·(b·h): not where it has left the range of normal
-/// numbers, in which h, a·h and a·b·h may have stayed.
+/// numbers, in which h, b·h and a·b·h may have stayed.
 template <class Acc>
 __device__ bool keeps_range(Acc a, Acc b, Acc product) {
   if constexpr (std::is_floating_point_v<Acc>) {
