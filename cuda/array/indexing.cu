@@ -159,11 +159,12 @@ template <class T>
 __global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
                              const T* src) {
   for (int64_t task = first_item(); task < lines.count * steps.n; task += item_step()) {
-    const int64_t first = task / lines.count;
+    int64_t first = task;
+    const int64_t line = take_inner(first, lines.count);
     const uint64_t key = keys[first];
     if (first > 0 && keys[first - 1] == key) continue;
     const int64_t end = end_of_run(keys, first, steps.n);
-    const Offsets<2> at = lines.at(task % lines.count);
+    const Offsets<2> at = lines.at(line);
     T* target = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
     const T* from = src + at.of[0];
     T sum = *target;

@@ -1,3 +1,5 @@
+#include <cfloat>
+#include <cmath>
 #include <type_traits>
 
 #include <linnet/cuda/device/group.cuh>
@@ -6,15 +8,27 @@
 namespace linnet::cuda {
 namespace {
 
-/// The map h → factor·h + term. A term of 0 stays 0 however large the factor, so that a product alone is no 0·∞.
+/// The map h → factor·h + term.
 template <class Acc>
 struct Linear {
   Acc factor, term;
 
-  __device__ Acc operator()(Acc h) const { return h == Acc{0} ? term : factor * h + term; }
+  __device__ Acc operator()(Acc h) const { return factor * h + term; }
   /// This map after `first`.
   __device__ Linear after(const Linear& first) const { return {factor * first.factor, (*this)(first.term)}; }
 };
+
+/// Whether `product`, the factor of two maps as one, may stand for a·(b·h): not where it has left the range of normal
+/// numbers, in which h, b·h and a·b·h may have stayed.
+template <class Acc>
+__device__ bool keeps_range(Acc a, Acc b, Acc product) {
+  if constexpr (std::is_floating_point_v<Acc>) {
+    if (a == 0 || b == 0) return product == 0;
+    return fabs(product) >= DBL_MIN && fabs(product) <= DBL_MAX;
+  } else {
+    return true;
+  }
+}
 
 /// Strides of the line's dim.
 struct LineSteps {
@@ -22,6 +36,7 @@ struct LineSteps {
 };
 
 /// A block for each line, kThreads elements at a time, as in cumsum.cu: maps compose as sums add. In double or int64.
+/// Elements whose products leave the range of double are taken one after the other, as on the CPU.
 template <class T, class Acc>
 __global__ void compose_prefixes(StridedIndex<3> lines, int64_t n, LineSteps step, bool reverse, Acc initial, T* out,
                                  const T* a, const T* b) {
@@ -39,20 +54,38 @@ __global__ void compose_prefixes(StridedIndex<3> lines, int64_t n, LineSteps ste
         linear.factor = static_cast<Acc>(a[at.of[1] + place * step.a]);
         linear.term = static_cast<Acc>(b[at.of[2] + place * step.b]);
       }
+      bool in_range = true;
       for (int distance = 1; distance < kWarp; distance *= 2) {
         const Linear<Acc> left{__shfl_up_sync(kAllLanes, linear.factor, distance),
                                __shfl_up_sync(kAllLanes, linear.term, distance)};
-        if (lane >= distance) linear = linear.after(left);
+        if (lane >= distance) {
+          const Linear<Acc> both = linear.after(left);
+          in_range = in_range && keeps_range(linear.factor, left.factor, both.factor);
+          linear = both;
+        }
       }
       if (lane == kWarp - 1) of_warp[warp] = linear;
-      __syncthreads();
-      Acc own = before, h = before;
-      for (int w = 0; w < kWarps; ++w) {
-        if (w == warp) own = h;
-        h = of_warp[w](h);
+      if (__syncthreads_and(in_range)) {
+        Acc own = before, h = before;
+        for (int w = 0; w < kWarps; ++w) {
+          if (w == warp) own = h;
+          h = of_warp[w](h);
+        }
+        if (i < n) out[at.of[0] + place * step.out] = static_cast<T>(linear(own));
+        before = h;
+      } else {
+        if (threadIdx.x == 0) {
+          Acc h = before;
+          for (int64_t next = first; next < min(first + kThreads, n); ++next) {
+            const int64_t there = reverse ? n - 1 - next : next;
+            h = static_cast<Acc>(a[at.of[1] + there * step.a]) * h + static_cast<Acc>(b[at.of[2] + there * step.b]);
+            out[at.of[0] + there * step.out] = static_cast<T>(h);
+          }
+          of_warp[0].term = h;
+        }
+        __syncthreads();
+        before = of_warp[0].term;
       }
-      if (i < n) out[at.of[0] + place * step.out] = static_cast<T>(linear(own));
-      before = h;
       __syncthreads();  // before the next elements overwrite of_warp
     }
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <linnet/cuda/attention/first_queries.cuh>
+#include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/heads.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/recording.cuh>
@@ -22,17 +23,17 @@ struct KeyRange {
   __device__ bool has(int64_t key) const { return key >= begin && key < end; }
 };
 
-/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too.
+/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too. Each lane
+/// tries a number, because the latency of what a condition reads bounds the search. All lanes of a warp must call it.
 template <class Condition>
 __device__ int64_t first_where(int64_t count, Condition condition) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int64_t begin = 0, end = count;
   while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (condition(middle)) {
-      end = middle;
-    } else {
-      begin = middle + 1;
-    }
+    const int64_t step = ceil_div(end - begin, kWarp), tried = begin + lane * step;
+    const int first = reduce_lanes<kWarp>(tried >= end || condition(tried) ? lane : kWarp, Minimum());
+    end = min(begin + first * step, end);
+    if (first > 0) begin += (first - 1) * step + 1;
   }
   return begin;
 }

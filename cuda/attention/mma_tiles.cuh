@@ -80,8 +80,8 @@ struct NoInterChunk {
     return in.visible_to_tile(head, first).begin;
   }
   template <class In>
-  __device__ int64_t end_query(const In& in, int64_t head, int64_t first) const {
-    return in.queries_of(head, first, kMmaTile).end;
+  __device__ int64_t end_query(const In&, const KeyRange& seen_by, int64_t) const {
+    return seen_by.end;
   }
 };
 
@@ -198,8 +198,8 @@ __global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSpar
       other_chunks.add_values(in, task, k_tile, dv_sum, total);
       other_chunks.add_gradients(in, task, k_tile, v_tile, {1, 1}, dk_sum);
     }
-    const int64_t first = in.queries_of(task.head, task.first, kMmaTile).begin;
-    const int64_t end = other_chunks.end_query(in, task.head, task.first);
+    const KeyRange seen_by = in.queries_of(task.head, task.first, kMmaTile);
+    const int64_t end = other_chunks.end_query(in, seen_by, task.first);
     const auto load = [&](int64_t query, int buffer) {
       load_rows(q_tiles[buffer], q, query);
       load_rows(g_tiles[buffer], g, query);
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSpar
         factors[buffer][threadIdx.x] = query_factors(in, from, task.head, query + threadIdx.x);
       }
     };
-    for_each_step<2, kQueryRows>(first / kQueryRows * kQueryRows, end, load, [&](int64_t query, int buffer) {
+    for_each_step<2, kQueryRows>(seen_by.begin / kQueryRows * kQueryRows, end, load, [&](int64_t query, int buffer) {
       RowTile<kWidth, kQueryRows>&q_tile = q_tiles[buffer], &g_tile = g_tiles[buffer];
       WarpSums<kQueryRows> weights = products(LeftRows<kWidth>(k_tile), q_tile);
       WarpSums<kQueryRows> gradients = products(LeftRows<kWidth>(v_tile), g_tile);

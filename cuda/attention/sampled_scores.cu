@@ -15,8 +15,8 @@ template <class T>
 __global__ void score_samples(int64_t count, int64_t heads, int64_t queries, int64_t samples, int64_t width,
                               SampledStrides strides, const T* q, const T* k, const int64_t* index, T* out) {
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const int64_t t = item % samples, h = item / samples % heads;
-    const int64_t i = item / samples / heads % queries, b = item / samples / heads / queries;
+    int64_t b = item;
+    const int64_t t = take_inner(b, samples), h = take_inner(b, heads), i = take_inner(b, queries);
     const int64_t key = index[b * strides.index[0] + i * strides.index[1] + t * strides.index[2]];
     const T* query_row = q + b * strides.q[0] + h * strides.q[1] + i * strides.q[2];
     const T* key_row = k + b * strides.k[0] + h * strides.k[1] + key * strides.k[2];

@@ -10,6 +10,19 @@
 
 namespace linnet::cuda {
 
+/// a / b. 32-bit divisions are several times faster and nearly always suffice.
+__device__ inline int64_t divide(int64_t a, int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
+
+/// Returns the coordinate of an index along the innermost dim, of size `size`, and leaves the index along the others.
+__device__ inline int64_t take_inner(int64_t& index, int64_t size) {
+  const int64_t outer = divide(index, size), inner = index - outer * size;
+  index = outer;
+  return inner;
+}
+
 /// Offsets into N views, in elements.
 template <int N>
 struct Offsets {
@@ -60,13 +73,6 @@ struct StridedIndex {
       for (int v = 0; v < N; ++v) offsets.of[v] += i * stride[d][v];
     }
     return offsets;
-  }
-
- private:
-  /// 32-bit divisions are several times faster and nearly always suffice.
-  __device__ static int64_t divide(int64_t a, int64_t b) {
-    if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
-    return a / b;
   }
 };
 

@@ -29,8 +29,11 @@ struct TensorList {
 
   /// The tensor of a block, and its first element there.
   __device__ const Tensor& at(int64_t block) const {
-    int t = count - 1;
-    while (of[t].first_block > block) --t;
+    int t = 0, end = count;  // the last tensor that begins at this block or before
+    while (end - t > 1) {
+      const int middle = (t + end) / 2;
+      (of[middle].first_block > block ? end : t) = middle;
+    }
     return of[t];
   }
   __device__ static int64_t first(const Tensor& tensor, int64_t block) {

@@ -98,8 +98,11 @@ struct Token {
   int64_t b, h, i;
 
   template <class T, class E>
-  __device__ Token(const CausalAdditiveInputs<T, E>& in, int64_t row)
-      : b(row / in.tokens / in.heads), h(row / in.tokens % in.heads), i(row % in.tokens) {}
+  __device__ Token(const CausalAdditiveInputs<T, E>& in, int64_t row) {
+    i = take_inner(row, in.tokens);
+    h = take_inner(row, in.heads);
+    b = row;
+  }
 };
 
 /// A contiguous tensor in scratch or in `pools`.
@@ -187,8 +190,9 @@ template <class T, class E>
 __global__ void finish(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
                        StridedHeads<E> u) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
-    const Token at(in, e / in.width);
-    const int64_t d = e % in.width;
+    int64_t row = e;
+    const int64_t d = take_inner(row, in.width);
+    const Token at(in, row);
     const T g = global_key(at.b, at.h, at.i, d), x = static_cast<T>(in.v(at.b, at.h, at.i, d));
     u(at.b, at.h, at.i, d) = total(at.b, at.h, at.i) == 0 ? T{0} : in.adds ? g + x : g * x;
   }
@@ -199,8 +203,9 @@ template <class T, class E, class D>
 __global__ void finish_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
                                 StridedHeads<const E> du, T* dglobal, StridedHeads<D> dv) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
-    const Token at(in, e / in.width);
-    const int64_t d = e % in.width;
+    int64_t row = e;
+    const int64_t d = take_inner(row, in.width);
+    const Token at(in, row);
     const T g = total(at.b, at.h, at.i) == 0 ? T{0} : static_cast<T>(du(at.b, at.h, at.i, d));
     const T x = in.adds || g == 0 ? T{1} : static_cast<T>(in.v(at.b, at.h, at.i, d));
     dglobal[e] = g * x;
@@ -214,7 +219,8 @@ template <class T, class E>
 __global__ void pooled_backward(CausalAdditiveInputs<T, E> in, int stage, StridedHeads<T> global_query,
                                 const T* dscores, T* dpooled, T* dw) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
-    const int64_t row = e / in.width, d = e % in.width;
+    int64_t row = e;
+    const int64_t d = take_inner(row, in.width);
     const Token at(in, row);
     if (!in.padding_mask.has(at.b, at.i)) {
       dpooled[e] = 0;
@@ -233,8 +239,9 @@ template <class T, class E>
 __global__ void keys_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_query, const T* dp, T* dglobal,
                               StridedHeads<E> dk) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
-    const Token at(in, e / in.width);
-    const int64_t d = e % in.width;
+    int64_t row = e;
+    const int64_t d = take_inner(row, in.width);
+    const Token at(in, row);
     const bool kept = in.padding_mask.has(at.b, at.i);
     const T g = dp[e];
     dglobal[e] = in.adds ? g : kept ? g * static_cast<T>(in.k(at.b, at.h, at.i, d)) : T{0};
@@ -246,8 +253,10 @@ __global__ void keys_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> glo
 template <class T, class E>
 __global__ void queries_backward(CausalAdditiveInputs<T, E> in, const T* dvalue, const T* dv, StridedHeads<E> dq) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
-    const Token at(in, e / in.width);
-    dq(at.b, at.h, at.i, e % in.width) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
+    int64_t row = e;
+    const int64_t d = take_inner(row, in.width);
+    const Token at(in, row);
+    dq(at.b, at.h, at.i, d) = dvalue[e] + (dv == nullptr ? T{0} : dv[e]);
   }
 }
 

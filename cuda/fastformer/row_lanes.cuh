@@ -23,7 +23,9 @@ template <class F>
 __device__ void for_rows(int64_t rows, int lanes, const F& f) {
   for (int64_t item = first_item(); item - ThreadGroup<kWarp>::lane() < rows * lanes; item += item_step()) {
     const bool exists = item < rows * lanes;
-    f(exists ? item / lanes : 0, static_cast<int>(item % lanes), exists);
+    int64_t row = item;
+    const auto lane = static_cast<int>(take_inner(row, lanes));
+    f(exists ? row : 0, lane, exists);
   }
 }
 

@@ -134,7 +134,7 @@ struct InterChunk {
     return min(ceil_div(max(sees_all, int64_t{1}), chunk_group.chunk_size), chunk_group.all_chunks());
   }
   template <class E>
-  __device__ int64_t end_query(const QuadraticInputs<float, E>& in, int64_t, int64_t first) const {
+  __device__ int64_t end_query(const QuadraticInputs<float, E>& in, const KeyRange&, int64_t first) const {
     return in.causal ? min(chunk_behind(in, first) * chunk_group.chunk_size, in.queries) : 0;
   }
 

@@ -47,11 +47,11 @@ template <class T>
 __global__ void unfold(Convolution s, int64_t images, const T* x, T* patches) {
   const int64_t count = s.channels() * s.kernel() * images * s.out_pixels();
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const int64_t j = item % s.out_width, i = item / s.out_width % s.out_height;
-    const int64_t n = item / s.out_pixels() % images, row = item / s.out_pixels() / images;
-    const int64_t tap = row % s.kernel(), c = row / s.kernel();
-    const int64_t h = i * s.params.stride[0] + tap / s.taps[1] * s.params.dilation[0] - s.params.padding[0];
-    const int64_t w = j * s.params.stride[1] + tap % s.taps[1] * s.params.dilation[1] - s.params.padding[1];
+    int64_t c = item;
+    const int64_t j = take_inner(c, s.out_width), i = take_inner(c, s.out_height), n = take_inner(c, images);
+    const int64_t column = take_inner(c, s.taps[1]), row = take_inner(c, s.taps[0]);  // of the tap
+    const int64_t h = i * s.params.stride[0] + row * s.params.dilation[0] - s.params.padding[0];
+    const int64_t w = j * s.params.stride[1] + column * s.params.dilation[1] - s.params.padding[1];
     const bool inside = h >= 0 && h < s.height && w >= 0 && w < s.width;
     patches[item] = inside ? x[(n * s.channels() + c) * s.in_pixels() + h * s.width + w] : T(0);
   }
@@ -59,7 +59,9 @@ __global__ void unfold(Convolution s, int64_t images, const T* x, T* patches) {
 
 /// The output pixel whose tap sees pixel `at`, along one dim; −1 if there is none.
 __device__ inline int64_t seen_by(int64_t at, int64_t stride, int64_t size) {
-  return at >= 0 && at % stride == 0 && at / stride < size ? at / stride : -1;
+  if (at < 0) return -1;
+  const int64_t pixel = divide(at, stride);
+  return pixel * stride == at && pixel < size ? pixel : -1;
 }
 
 /// dx[n, c, h, w] = the sum of what `unfold` makes of it, in the order of the taps.
@@ -67,16 +69,20 @@ template <class T>
 __global__ void fold(Convolution s, int64_t images, const T* patches, T* dx) {
   const int64_t count = images * s.channels() * s.in_pixels();
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const int64_t w = item % s.width, h = item / s.width % s.height;
-    const int64_t c = item / s.in_pixels() % s.channels(), n = item / s.in_pixels() / s.channels();
+    int64_t n = item;
+    const int64_t w = take_inner(n, s.width), h = take_inner(n, s.height), c = take_inner(n, s.channels());
     T sum = 0;
-    for (int64_t tap = 0; tap < s.kernel(); ++tap) {
+    for (int64_t row = 0; row < s.taps[0]; ++row) {
       const int64_t i =
-          seen_by(h + s.params.padding[0] - tap / s.taps[1] * s.params.dilation[0], s.params.stride[0], s.out_height);
-      const int64_t j =
-          seen_by(w + s.params.padding[1] - tap % s.taps[1] * s.params.dilation[1], s.params.stride[1], s.out_width);
-      if (i < 0 || j < 0) continue;
-      sum += patches[((c * s.kernel() + tap) * images + n) * s.out_pixels() + i * s.out_width + j];
+          seen_by(h + s.params.padding[0] - row * s.params.dilation[0], s.params.stride[0], s.out_height);
+      if (i < 0) continue;
+      for (int64_t column = 0; column < s.taps[1]; ++column) {
+        const int64_t j =
+            seen_by(w + s.params.padding[1] - column * s.params.dilation[1], s.params.stride[1], s.out_width);
+        if (j < 0) continue;
+        const int64_t tap = (c * s.taps[0] + row) * s.taps[1] + column;
+        sum += patches[(tap * images + n) * s.out_pixels() + i * s.out_width + j];
+      }
     }
     dx[item] = sum;
   }

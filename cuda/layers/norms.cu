@@ -34,15 +34,15 @@ __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
   }
 }
 
-/// Each tensor's norm from its blocks' sums, a warp for each tensor.
+/// Each tensor's norm from its blocks' sums, a block for each tensor.
 template <class T>
 __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* sums) {
-  using Warp = ThreadGroup<kWarp>;
-  for (int64_t t = Warp::first_row(); t < tensors.count; t += Warp::row_step()) {
+  using Block = ThreadGroup<kThreads>;
+  for (int64_t t = blockIdx.x; t < tensors.count; t += gridDim.x) {
     const NormTensor<T>& tensor = tensors.of[t];
     const double* own = sums + tensor.first_block;
-    const double sum = Warp::sum<double>(tensors.blocks_of(tensor), [=](int64_t i) { return own[i]; });
-    if (Warp::lane() == 0) *tensor.norm = sqrt(sum);
+    const double sum = Block::sum<double>(tensors.blocks_of(tensor), [=](int64_t i) { return own[i]; });
+    if (threadIdx.x == 0) *tensor.norm = sqrt(sum);
   }
 }
 
@@ -58,7 +58,7 @@ class NormBatch {
   void flush() {
     const Scratch<double> sums(tensors_.blocks);
     launch(sum_squares<T>, tensors_.blocks, kThreads, tensors_, sums.data());
-    launch(finish_norms<T>, ceil_div(tensors_.count, ThreadGroup<kWarp>::rows), kThreads, tensors_, sums.data());
+    launch(finish_norms<T>, tensors_.count, kThreads, tensors_, sums.data());
     tensors_.count = 0;
     tensors_.blocks = 0;
   }

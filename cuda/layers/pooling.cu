@@ -11,8 +11,9 @@ template <class T>
 __global__ void pool(Pool2dParams p, int64_t count, int64_t out_height, int64_t out_width, int64_t height,
                      int64_t width, const T* x, T* y, int64_t* places) {
   for (int64_t item = first_item(); item < count; item += item_step()) {
-    const int64_t j = item % out_width, i = item / out_width % out_height;
-    const T* plane = x + item / out_width / out_height * height * width;
+    int64_t number = item;  // of the plane
+    const int64_t j = take_inner(number, out_width), i = take_inner(number, out_height);
+    const T* plane = x + number * height * width;
     T best = -std::numeric_limits<T>::infinity();
     int64_t at = -1;
     for (int64_t r = 0; r < p.kernel[0]; ++r) {

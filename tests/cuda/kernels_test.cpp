@@ -152,6 +152,22 @@ TEST_CASE("gpu: along a dim") {
   }
 }
 
+TEST_CASE("gpu: running products past 0, infinity and the range of float64 are the CPU's") {
+  if (!has_gpu("running products on the GPU")) return;
+  Tensor x = ones({3, 600}, DType::float64);
+  const auto values = x.mutable_data<double>();
+  values[5] = 0;
+  values[300] = kInfinity;
+  for (size_t i = 0; i < 32; ++i) {  // powers of 2, so that all products are exact
+    const bool outer = i < 8 || i >= 24;
+    values[600 + 3 + i] = outer ? 0x1p120 : 0x1p-120;
+    values[1200 + 3 + i] = outer ? 0x1p-120 : 0x1p120;
+  }
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    agree("cumprod", 0, [&](Device device) { return std::vector<Tensor>{cumprod(x.to(dtype).to(device), 1)}; });
+  }
+}
+
 TEST_CASE("gpu: sorting") {
   if (!has_gpu("sorting on the GPU")) return;
   for (const DType dtype : kAll) {
