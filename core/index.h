@@ -14,10 +14,10 @@ namespace linnet {
 struct Slice {
   std::optional<int64_t> start = {};  ///< the first index; the first of all where absent
   std::optional<int64_t> stop = {};   ///< the index after the last; the end where absent
-  int64_t step = 1;                   ///< the distance of two indices
+  int64_t step = 1;                   ///< from each index to the next
 };
 
-/// Python's `...`: as many whole dims as the other indices leave.
+/// Python's `...`: keeps whole all dims that the other indices do not use.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;  ///< as in `x[{ellipsis, 0}]`
 
