@@ -9,11 +9,11 @@
 
 namespace linnet {
 
-/// Element types. bfloat16 is a storage type for activations, and exists only on GPUs: ops compute in float32 and round
-/// their results. The parameters of layers with bfloat16 inputs, losses and attention weights are float32. These ops
-/// take bfloat16: creation and copies (zeros, `to`, views, concat, where, index_select, gather), arithmetic,
-/// activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention and losses. All others throw
-/// DTypeError.
+/// Element types. bfloat16 is a storage type for activations, and exists only on GPUs: ops compute in float32 and
+/// round their results. The parameters of layers with bfloat16 inputs, losses and attention weights are float32.
+/// These ops take bfloat16: creation and copies (zeros, `to`, views, concat, where, index_select, gather),
+/// arithmetic, activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention and losses. All
+/// others throw DTypeError.
 enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
 
 /// Bytes of one element.

@@ -34,8 +34,8 @@ class Call {
   bool is_outermost_;
 };
 
-/// The base class of all exceptions that linnet throws. `what()` is `op: message (program.cpp:12)`, with the op and the
-/// line of the outermost Call. Catch a subclass to tell causes apart.
+/// The base class of all exceptions that linnet throws. `what()` is `op: message (program.cpp:12)`, with the op and
+/// the line of the outermost Call. Catch a subclass to tell causes apart.
 class Error : public std::runtime_error {
  public:
   /// Adds the op and the line of the running call to the message.

@@ -131,8 +131,8 @@ class Tensor : public detail::RefusedMembers {
 
   // ---- Views. They share elements, and are differentiable any number of times ----
 
-  /// The same elements in another shape. One size may be −1: it is computed from the others. Copies when the strides do
-  /// not allow a view. Returns this tensor itself when it has the shape already.
+  /// The same elements in another shape. One size may be −1: it is computed from the others. Copies when the strides
+  /// do not allow a view. Returns this tensor itself when it has the shape already.
   ///
   /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
@@ -161,8 +161,8 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: IndexError for an index that does not exist.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
-  /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. The result
-  /// lacks dim1 and dim2, and its last dim is i.
+  /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. The
+  /// result lacks dim1 and dim2, and its last dim is i.
   ///
   /// Throws: ShapeError where dim1 and dim2 are the same.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
@@ -180,7 +180,8 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ValueError unless chunks ≥ 1.
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
-  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() takes matrices only, and returns vectors unchanged.)
+  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() takes matrices only, and returns vectors
+  /// unchanged.)
   ///
   /// Throws: ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
@@ -201,7 +202,8 @@ class Tensor : public detail::RefusedMembers {
   /// requires a gradient when one of the op's inputs does.
   bool requires_grad() const;
   /// Makes a leaf require a gradient or not, and returns it. While it does not, backward skips it, also in tapes that
-  /// were recorded before. When it requires one again, those tapes reach it again, and its old gradient is still there.
+  /// were recorded before. When it requires one again, those tapes reach it again, and its old gradient is still
+  /// there.
   ///
   /// Throws: AutogradError on the result of an op; DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
