@@ -115,8 +115,7 @@ class Tensor : public detail::RefusedMembers {
   /// A copy on another device, or this tensor when it is on that device.
   ///
   /// Gradient: any number of times.
-  /// Throws: DeviceError when linnet was built without the device, or the device does not answer; DTypeError for
-  /// bfloat16 to the CPU.
+  /// Throws: DeviceError if this build lacks the device or it does not answer; DTypeError for bfloat16 to the CPU.
   Tensor to(Device device, Where where = {}) const;
 
   /// Writes `source`, broadcast and converted, into this tensor's elements: an in-place edit. The two may overlap.
@@ -180,8 +179,7 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ValueError unless chunks ≥ 1.
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
-  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() takes matrices only, and returns vectors
-  /// unchanged.)
+  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() is for matrices, and returns vectors unchanged.)
   ///
   /// Throws: ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
@@ -202,8 +200,7 @@ class Tensor : public detail::RefusedMembers {
   /// requires a gradient when one of the op's inputs does.
   bool requires_grad() const;
   /// Makes a leaf require a gradient or not, and returns it. While it does not, backward skips it, also in tapes that
-  /// were recorded before. When it requires one again, those tapes reach it again, and its old gradient is still
-  /// there.
+  /// were recorded before. When it requires one again, those tapes reach it again, and it still has its old gradient.
   ///
   /// Throws: AutogradError on the result of an op; DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
