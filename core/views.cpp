@@ -8,14 +8,14 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions: views
-/// that drop elements (of `slice` the gradient is a partial one, and the adjoint of `diagonal` fills in zeros) and
-/// views that repeat them (`expand`, for which the engine sums).
+/// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions. Views
+/// that drop elements: the backward of `slice` returns a PartialGrad, and that of `diagonal` fills in zeros. Views
+/// that repeat elements: the engine sums the gradient of `expand`.
 
 namespace linnet {
 namespace {
 
-/// The strides with which `shape` is a view of a tensor of shape `from` and `strides`, if there are any.
+/// The strides of a view of `shape` into a tensor of shape `from` and `strides`, if such a view exists.
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& shape) {
   if (from.numel() == 0) return contiguous_strides(shape);
   Strides result = Shape::filled(shape.rank(), 1);
@@ -50,7 +50,7 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   return result;
 }
 
-/// `shape` with its −1, if any, replaced so that it holds `numel` elements.
+/// `shape` with its −1, if any, replaced so that it has as many elements as `from`.
 Shape complete_shape(Shape shape, const Shape& from) {
   int unknown = -1;
   Shape others = shape;
@@ -81,13 +81,13 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  if (count < 2) step = 1;  // the step does not matter, and 1 overflows in no product
+  if (count < 2) step = 1;  // the step does not matter, and products with 1 do not overflow
   strides[dim] *= step;
   return op.record(detail::as_strided(x, shape, strides, offset),
                    [dim, start, step](const Tensor& g) { return Grads{PartialGrad{g, dim, start, step}}; });
 }
 
-/// A view of the elements of `x` in which dims d1 and d2 are i and i + offset; i is its last dim.
+/// A view of the elements of `x` whose indices in dims d1 and d2 are i and i + offset; its last dim is i.
 Tensor diagonal_of(const Tensor& x, int64_t offset, int d1, int d2) {
   Shape shape = x.shape();
   Strides strides = x.strides();

@@ -9,7 +9,7 @@
 namespace linnet {
 namespace {
 
-/// The recording that this thread makes, or null.
+/// The Recording that this thread is recording, or null.
 thread_local Recording* current = nullptr;
 
 /// A guard: sets `current` while it lives.
@@ -30,7 +30,7 @@ Recording::~Recording() = default;
 
 std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
   const bool profiled =
-      detail::timed_backend(device_) != nullptr;  // a profile times each kernel, and a replay calls none
+      detail::timed_backend(device_) != nullptr;  // a Profile times each kernel, but a replay calls no kernel
   if (device_ == Device::cpu || profiled || is_under_way() || (is_warm_ && !fit(inputs))) {
     std::vector<Tensor> there;
     there.reserve(inputs.size());
