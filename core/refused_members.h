@@ -194,7 +194,7 @@ class RefusedMembers {
   }
   template <class Nothing = void>
   void to(const char*) const {
-    static_assert(refused<Nothing>, "a device is no text: write x.to(Device::cuda) or x.to(Device::cpu)");
+    static_assert(refused<Nothing>, "a device is not a string: write x.to(Device::cuda) or x.to(Device::cpu)");
   }
   template <class Nothing = void>
   void backward(const Tensor&) const {

@@ -231,8 +231,8 @@ void Tensor::check_editable() const {
   for (int d = 0; d < rank(); ++d) {
     if (shape()[d] > 1 && strides()[d] == 0) {
       throw ShapeError(
-          fmt::format("a tensor of shape {} with stride 0 in dim {}, as expand() makes it, has elements "
-                      "that are one in memory; edit a clone() of it",
+          fmt::format("a tensor of shape {} with stride 0 in dim {}, as expand() makes it, has several indices "
+                      "for one element; edit a clone() of it",
                       to_string(shape()), d));
     }
   }

@@ -146,7 +146,7 @@ Tensor Tensor::view(Shape shape, Where where) const {
   shape = complete_shape(std::move(shape), this->shape());
   if (!view_strides(this->shape(), this->strides(), shape)) {
     throw ShapeError(
-        fmt::format("shape {} cannot be seen in a tensor of shape {} and strides {} without a copy; use "
+        fmt::format("shape {} does not fit a tensor of shape {} and strides {} without a copy; use "
                     "reshape({}), which makes one",
                     to_string(shape), to_string(this->shape()), to_string(this->strides()), to_string(shape)));
   }
@@ -158,7 +158,7 @@ Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim, Where where) const {
   if (rank() == 0) return reshape({1});
   const int first = normalise_dim(start_dim, rank());
   const int last = normalise_dim(end_dim, rank());
-  if (first > last) throw ShapeError(fmt::format("start_dim {} lies behind end_dim {}", start_dim, end_dim));
+  if (first > last) throw ShapeError(fmt::format("start_dim {} is after end_dim {}", start_dim, end_dim));
   Shape flat(shape().begin(), shape().begin() + first);
   flat.push_back(Shape(shape().begin() + first, shape().begin() + last + 1).numel());
   for (int d = last + 1; d < rank(); ++d) flat.push_back(shape()[d]);
@@ -242,8 +242,8 @@ Tensor Tensor::squeeze(int64_t dim, Where where) const {
   const Call call("squeeze", where);
   const int d = normalise_dim(dim, rank());
   if (shape()[d] != 1) {
-    throw ShapeError(
-        fmt::format("dim {} of {} has size {}, and only one of size 1 can go", dim, to_string(shape()), shape()[d]));
+    throw ShapeError(fmt::format("dim {} of {} has size {}; only a dim of size 1 can be removed", dim,
+                                 to_string(shape()), shape()[d]));
   }
   Shape sizes = shape();
   Strides strides = this->strides();

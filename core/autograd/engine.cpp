@@ -73,8 +73,8 @@ class BackwardPass {
   void propagate(Node& node, const Tensor& gradient) {
     if (!node.backward) {
       throw AutogradError(
-          "the tape was already walked, and what it saved is gone; compute the result anew, or pass {.retain = true} "
-          "to the first backward to walk it again");
+          "the tape was already walked, and its saved tensors are freed; compute the result again, or pass "
+          "{.retain = true} to the first backward to walk it again");
     }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;

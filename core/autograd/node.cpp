@@ -46,8 +46,8 @@ void refuse_device(const std::string& what, const Tensor& gradient, const char* 
 
 void refuse_without_gradient() {
   throw AutogradError(
-      "the tensor does not require grad, so no gradient will reach it; call set_requires_grad() on it, or on what it "
-      "is computed from before that");
+      "the tensor does not require grad, so no gradient will reach it; call set_requires_grad() on it, or, before "
+      "computing it, on its inputs");
 }
 
 }  // namespace linnet

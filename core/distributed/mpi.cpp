@@ -28,7 +28,7 @@ constexpr const char* kPackage = "mpich";
 #endif
 
 std::string remedy() {
-  return fmt::format("install what has it, such as the package {}, or name its folder in LD_LIBRARY_PATH", kPackage);
+  return fmt::format("install it, for example with the package {}, or name its folder in LD_LIBRARY_PATH", kPackage);
 }
 
 /// A function or a variable of the library.
@@ -124,7 +124,7 @@ class Session {
   }
   /// Throws IoError unless the calling thread may use MPI in a program with several threads.
   void check_threads() const {
-    if (is_finalized()) throw IoError("the program has finalised MPI, which cannot begin anew; do so at its end");
+    if (is_finalized()) throw IoError("the program has finalised MPI, which cannot restart; finalise it at its end");
     int is_main = 0;
     mpi_.check(mpi_.is_thread_main(&is_main), "MPI_Is_thread_main");
     if (is_main == 0) throw IoError("MPI was initialised on another thread; make the ProcessGroup there");

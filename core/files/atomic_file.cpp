@@ -95,8 +95,7 @@ void AtomicFile::write(const void* data, int64_t bytes) {
 }
 
 void AtomicFile::commit() {
-  const std::filesystem::path parent =
-      folder_of(path_);  // before the rename, so that the old file stays if it throws
+  const std::filesystem::path parent = folder_of(path_);  // before the rename: if this throws, the old file stays
   if (detail::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
     fail("free some space or choose another folder");
   }

@@ -173,9 +173,9 @@ TensorMap read_npz(const std::filesystem::path& path, Where where) {
     for (const detail::ZipEntry& entry : entries) {
       const std::string shown = detail::shortened(entry.name);
       errors.part = fmt::format("'{}': ", shown);
-      if (!entry.name.ends_with(kSuffix)) errors.refused("it is not an array; an archive of arrays alone is read");
+      if (!entry.name.ends_with(kSuffix)) errors.refused("it is not an array; linnet reads only archives of arrays");
       const auto [place, is_new] = tensors.try_emplace(entry.name.substr(0, entry.name.size() - kSuffix.size()));
-      if (is_new == keep) errors.damaged("it is there twice");
+      if (is_new == keep) errors.damaged("the archive has it twice");
       detail::ZipEntryReader reader(file, entry, errors);
       const auto read = [&](void* to, int64_t bytes) { reader.read(to, bytes); };
       place->second = read_array({entry.size, read}, errors, keep);

@@ -71,7 +71,7 @@ class NpyHeaderParser {
     const char quote = take('"') ? '"' : '\'';
     if (quote == '\'') expect(quote);
     const size_t end = text_.find(quote, at_);
-    if (end == std::string_view::npos) fail("a text of its header has no end");
+    if (end == std::string_view::npos) fail("a string in its header has no end");
     const std::string_view inside = text_.substr(at_, end - at_);
     at_ = end + 1;
     return inside;

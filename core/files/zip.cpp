@@ -70,7 +70,7 @@ class ZipDirectory {
     std::ranges::sort(places);
     for (size_t i = 1; i < places.size(); ++i) {
       if (places[i].first < places[i - 1].second) {
-        errors_.damaged(fmt::format("byte {}: two entries lie on each other", places[i].first));
+        errors_.damaged(fmt::format("byte {}: two entries overlap", places[i].first));
       }
     }
     return entries;
@@ -214,7 +214,7 @@ void ZipEntryReader::unpack(unsigned char* to, int64_t bytes) {
 }
 
 void ZipEntryReader::finish() {
-  if (checksum_ != entry_.checksum) errors_.damaged("its checksum is another one");
+  if (checksum_ != entry_.checksum) errors_.damaged("its checksum is wrong");
 }
 
 void ZipWriter::write(const std::string& bytes) {

@@ -24,7 +24,7 @@ void give_back(void* block) {
   if (cudaFree(block) != cudaSuccess) cudaGetLastError();
 }
 
-void refuse(int64_t bytes, int64_t) { refuse_memory("asking for " + std::to_string(bytes) + " bytes of the GPU's"); }
+void refuse(int64_t bytes, int64_t) { refuse_memory("asking for " + std::to_string(bytes) + " bytes of GPU memory"); }
 
 /// Never destroyed: tensors of static lifetime may outlive any static of ours.
 BlockCache& cache() {

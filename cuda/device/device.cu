@@ -191,7 +191,7 @@ bool is_set(const char* variable) {
 
 void refuse_dtype(DType dtype) {
   if (dtype == DType::bfloat16) {
-    throw DTypeError("bfloat16 is storage, which this does not compute with; convert with to(DType::float32)");
+    throw DTypeError("bfloat16 is a storage type, with which this does not compute; convert with to(DType::float32)");
   }
   throw DTypeError(std::string("does not take dtype ") + name_of(dtype) + " on the GPU; convert with to(DType)");
 }

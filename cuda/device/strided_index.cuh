@@ -40,8 +40,8 @@ struct StridedIndex {
       return;
     }
     if (rank == kMaxRank) {
-      throw ShapeError("the GPU's kernels walk at most " + std::to_string(kMaxRank) +
-                       " dims that cannot be made one; use contiguous() or reshape() first, on the CPU");
+      throw ShapeError("the GPU's kernels take at most " + std::to_string(kMaxRank) +
+                       " dims that cannot be merged; use contiguous() or reshape() first, on the CPU");
     }
     size[rank] = dim_size;
     for (int v = 0; v < N; ++v) stride[rank][v] = strides[v];

@@ -110,7 +110,7 @@ void to_host(void* host, const void* device, int64_t bytes) {
   if (bytes == 0) return;
   if (is_recording()) {
     throw DeviceError(
-        "a recorded function cannot read numbers of the device; return the tensor, and read it after the call");
+        "a recorded function cannot read from the device; return the tensor, and read it after the call");
   }
   const auto lock = outside_of_recordings();
   check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream()),

@@ -66,7 +66,7 @@ struct Nccl {
   }
   std::string version() const {
     int number = 0;
-    check(get_version(&number), "telling its version");
+    check(get_version(&number), "asking for its version");
     return fmt::format("NCCL {}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
   }
 };

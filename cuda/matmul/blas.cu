@@ -32,12 +32,12 @@ struct Blas {
     void* memory = nullptr;
     with_room([&] { check(cudaMalloc(&memory, kWorkspace), "asking for cuBLAS's workspace of 32 MiB"); });
     workspace.reset(memory);
-    with_room([&] { check_blas(create(&handle), "its start"); });
+    with_room([&] { check_blas(create(&handle), "its initialisation"); });
     owned.reset(handle);
-    check_blas(set_stream(handle, stream()), "its start");
-    check_blas(set_workspace(handle, memory, kWorkspace), "its start");
+    check_blas(set_stream(handle, stream()), "its initialisation");
+    check_blas(set_workspace(handle, memory, kWorkspace), "its initialisation");
     // Without this, partial sums of a bfloat16 result may be rounded to bfloat16 before they are added.
-    check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its start");
+    check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its initialisation");
   }
 };
 

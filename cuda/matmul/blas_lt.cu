@@ -55,7 +55,7 @@ struct Lt {
   std::mutex mutex;
 
   Lt() {
-    with_room([&] { check_blas(library.create(&handle), "its start"); });
+    with_room([&] { check_blas(library.create(&handle), "its initialisation"); });
   }
 
   template <class Value>
