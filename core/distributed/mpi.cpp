@@ -38,7 +38,7 @@ class Symbol {
     if (address_ == nullptr) throw IoError(fmt::format("{} has no {}; {}", LINNET_MPI_NAME, name, remedy()));
   }
   template <class Type>
-  operator Type*() const {  // NOLINT(google-explicit-constructor): to the type of the variable that it initialises
+  operator Type*() const {  // NOLINT(google-explicit-constructor): to the type of the initialised variable
     return reinterpret_cast<Type*>(address_);
   }
 

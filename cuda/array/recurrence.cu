@@ -6,7 +6,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// The map h → factor·h + term. A term of 0 stays 0 however large the factor, so that a product alone is no 0·∞.
+/// The map h → factor·h + term. It maps 0 to `term` even if the factor is infinite, so that 0·∞ cannot occur.
 template <class Acc>
 struct Linear {
   Acc factor, term;
@@ -16,12 +16,13 @@ struct Linear {
   __device__ Linear after(const Linear& first) const { return {factor * first.factor, (*this)(first.term)}; }
 };
 
-/// Strides of the line's dim.
+/// Strides of the dim along which lines run.
 struct LineSteps {
   int64_t out, a, b;
 };
 
-/// A block for each line, kThreads elements at a time, as in cumsum.cu: maps compose as sums add. In double or int64.
+/// A block computes a line, kThreads elements at a time. It is like cumsum.cu, but composes maps instead of adding
+/// numbers. In double or int64.
 template <class T, class Acc>
 __global__ void compose_prefixes(StridedIndex<3> lines, int64_t n, LineSteps step, bool reverse, Acc initial, T* out,
                                  const T* a, const T* b) {

@@ -16,8 +16,8 @@ struct Offsets {
   int64_t of[N];
 };
 
-/// The dims of N views of one shape, passed to kernels by value. Dims of size 1 are dropped, and neighbouring dims
-/// that are contiguous in every view are merged. Dim 0 is the innermost.
+/// The dims of N views of the same shape, passed to kernels by value. Dims of size 1 are dropped, and neighbouring
+/// dims that are contiguous in every view are merged. Dim 0 is the innermost.
 template <int N>
 struct StridedIndex {
   static constexpr int kMaxRank = 24;  // after dropping and merging
@@ -27,7 +27,7 @@ struct StridedIndex {
   int64_t size[kMaxRank];
   int64_t stride[kMaxRank][N];
 
-  /// Adds a dim outside the present ones. Throws ShapeError when there are too many.
+  /// Adds a new outermost dim. Throws ShapeError when there are too many.
   void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
     if (dim_size == 1) return;
     count *= dim_size;
@@ -53,7 +53,7 @@ struct StridedIndex {
     Offsets<N> offsets = {};
     for (int d = 0; d < rank; ++d) {
       int64_t i = index;
-      if (d < rank - 1) {  // the outermost dim takes what is left, without a division
+      if (d < rank - 1) {  // the outermost dim needs no division
         index = divide(index, size[d]);
         i -= index * size[d];
       }
