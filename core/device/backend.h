@@ -121,7 +121,7 @@ struct AdditiveAttentionGradients {
   View dw_q, dw_k;
 };
 
-/// How a convolution reads its input. For output pixel (i, j), kernel element (r, s) multiplies the input pixel
+/// How a convolution reads its input. For output pixel (i, j), tap (r, s) of the kernel multiplies the input pixel
 /// (i·stride[0] + r·dilation[0] − padding[0], j·stride[1] + s·dilation[1] − padding[1]), or 0 outside of the input.
 struct Conv2dParams {
   int64_t stride[2], padding[2], dilation[2];
