@@ -104,7 +104,7 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// A C++ number in an op with a tensor, whose dtype it takes. An int64 keeps all its 64 bits.
+/// A C++ number as an operand of an op. It takes the dtype of the op's tensor. An int64 keeps all its 64 bits.
 struct Scalar {
   double real;      ///< the value of a floating number
   int64_t integer;  ///< the value of an integer

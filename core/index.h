@@ -12,8 +12,8 @@ namespace linnet {
 /// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, or
 /// `Slice{}` for all. Negative start and stop count from the end and are clamped to the range. step is at least 1.
 struct Slice {
-  std::optional<int64_t> start = {};  ///< the first index; the first of all where absent
-  std::optional<int64_t> stop = {};   ///< the index after the last; the end where absent
+  std::optional<int64_t> start = {};  ///< the first index; if absent, the first of all
+  std::optional<int64_t> stop = {};   ///< the index after the last; if absent, the end
   int64_t step = 1;                   ///< from each index to the next
 };
 

@@ -21,7 +21,7 @@ constexpr int64_t kEdge = 3;          // entries shown at each end of a summaris
 constexpr int kPrecision = 8;         // digits after the point, at most
 constexpr size_t kLineWidth = 75;
 
-/// Calls `entry(i)` for each index that is shown, and `dots()` once where some are omitted.
+/// Calls `entry(i)` for each index that is shown, and `dots()` once in place of those that are not.
 template <class Entry, class Dots>
 void for_each_entry(int64_t size, bool summarised, Entry&& entry, Dots&& dots) {
   const bool cut = summarised && size > 2 * kEdge;

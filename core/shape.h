@@ -109,7 +109,7 @@ std::optional<int64_t> checked_product(const Shape& shape, int64_t factor);
 
 /// `shape.numel()`.
 ///
-/// Throws: ShapeError where it overflows (see `checked_product`).
+/// Throws: ShapeError if it overflows (see `checked_product`).
 int64_t checked_numel(const Shape& shape);
 
 /// The shape as a string, such as `[2, 3]`.

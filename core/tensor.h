@@ -120,8 +120,8 @@ class Tensor : public detail::RefusedMembers {
 
   /// Writes `source`, broadcast and converted, into this tensor's elements: an in-place edit. The two may overlap.
   ///
-  /// Throws: unless under NoGrad, AutogradError where the tape tracks this tensor or the source requires a gradient;
-  /// ShapeError where expand() made several elements of this tensor from one.
+  /// Throws: AutogradError, unless under NoGrad, if this tensor or the source requires a gradient; ShapeError if
+  /// several indices of this tensor share one element, as expand() makes them.
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element: an in-place edit.
   ///
@@ -137,7 +137,7 @@ class Tensor : public detail::RefusedMembers {
   Tensor reshape(Shape shape, Where where = {}) const;
   /// Like reshape, but never copies.
   ///
-  /// Throws: ShapeError also where reshape would copy.
+  /// Throws: ShapeError also if reshape would copy.
   Tensor view(Shape shape, Where where = {}) const;
   /// Dims start_dim … end_dim (inclusive) merged into one.
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
@@ -163,7 +163,7 @@ class Tensor : public detail::RefusedMembers {
   /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. The
   /// result lacks dim1 and dim2, and its last dim is i.
   ///
-  /// Throws: ShapeError where dim1 and dim2 are the same.
+  /// Throws: ShapeError if dim1 and dim2 are the same.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
   /// Removes `dim`, which must have size 1. (PyTorch leaves a dim of another size as it is, without an error.)
   Tensor squeeze(int64_t dim, Where where = {}) const;
@@ -388,7 +388,7 @@ class Tensor : public detail::RefusedMembers {
 /// Prints exactly what `str` of the same array returns in NumPy 2.4: shortest digits, at most 8 after the point,
 /// aligned columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
-/// The text that `operator<<` prints.
+/// The string that `operator<<` prints.
 std::string to_string(const Tensor& tensor);
 
 /// Sets the precision of matrix products of float32 tensors on a device, from the next op on, in all threads.

@@ -46,7 +46,7 @@ struct CheckpointedCall::Run {
   CheckpointedCall& call;
   bool is_second;
   Run* enclosing;             ///< the run inside which this one began, or null
-  std::vector<Tensor> saved;  ///< in a second run: what ops saved so far
+  std::vector<Tensor> saved;  ///< in a second run: the tensors that ops saved so far
   size_t draws = 0;           ///< in a second run: the number of draws so far
 };
 

@@ -27,7 +27,7 @@ namespace linnet {
 /// live until then. A variable that f changes, such as a running mean, is changed twice.
 ///
 /// Gradient: any number of times. With `retain` or `create_graph` the tape keeps the tensors of the second call.
-/// Cost: a second forward in backward; nothing where no op in f saved a tensor.
+/// Cost: a second forward in backward; nothing if no op in f saved a tensor.
 /// Throws: what f throws. Backward throws AutogradError if the second call saves or returns tensors of another
 /// number, shape or dtype, if it draws random numbers more or less often, or if a tensor that f read was edited.
 std::vector<Tensor> checkpoint(std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)> f,

@@ -58,12 +58,12 @@ class BackwardPass {
       Tensor replaced = hook(gradient);
       if (!replaced.defined()) continue;
       if (replaced.shape() != node.shape || replaced.dtype() != node.dtype) {
-        throw ShapeError(fmt::format("a hook made {}{} of a gradient that is {}{}; keep its shape and dtype",
+        throw ShapeError(fmt::format("a hook returned {}{} for a gradient that is {}{}; keep its shape and dtype",
                                      name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node.dtype),
                                      to_string(node.shape)));
       }
       if (replaced.device() != node.device) {
-        refuse_device("what a hook made of a gradient", replaced, "the gradient", node.device);
+        refuse_device("the result of a hook", replaced, "the gradient", node.device);
       }
       gradient = std::move(replaced);
     }

@@ -26,7 +26,7 @@ class Recomputed;
 /// those of queries, keys and values do. Nothing is copied either if an op made the parts side by side in one memory.
 struct PartialGrad {
   Tensor gradient;    ///< has the input's shape, except for its size in `dim`
-  int64_t dim = 0;    ///< counts from the end where negative
+  int64_t dim = 0;    ///< counts from the end if negative
   int64_t start = 0;  ///< at least 0
   int64_t step = 1;   ///< at least 1
 };
@@ -152,7 +152,7 @@ class Op : public Call {
   /// Throws AutogradError if none of `record`, `non_differentiable` and `first_derivative_only` was called.
   ~Op() noexcept(false);
 
-  /// Throws DTypeError unless all defined inputs have one dtype, which it returns.
+  /// The dtype of all defined inputs. Throws DTypeError if they differ.
   DType common_dtype() const;
   /// The same, but throws DTypeError also unless that dtype is floating.
   DType floating_dtype() const;

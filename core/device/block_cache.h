@@ -56,8 +56,8 @@ class [[gnu::visibility("hidden")]] BlockCache {
   using Hold = std::unordered_map<void*, int64_t>;
   /// Begins a hold: blocks that are allocated from now on will be held.
   void begin_hold();
-  /// Holds all blocks that were allocated since begin_hold. They count as live until `let_go`, and blocks of tensors
-  /// that live longer until these are destroyed.
+  /// Holds all blocks that were allocated since begin_hold. They count as live until `let_go`. A block whose tensor
+  /// lives longer counts until the tensor is destroyed.
   Hold end_hold();
   void let_go(const Hold& hold);
 

@@ -37,7 +37,7 @@ uint64_t version(const Tensor& x);
 /// Counts an in-place edit.
 void bump_version(const Tensor& x);
 
-/// The tensor's node in the tape; null where it has none.
+/// The tensor's node in the tape; null if it has none.
 const std::shared_ptr<Node>& node(const Tensor& x);
 void set_node(const Tensor& x, std::shared_ptr<Node> node);
 

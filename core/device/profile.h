@@ -18,7 +18,7 @@ struct KernelCall {
     Strides strides;  ///< in elements
     DType dtype;      ///< the elements' type
   };
-  std::string kernel;             ///< its name in `Backend`, with its variant where it has several: "binary add"
+  std::string kernel;             ///< its name in `Backend`, with its variant if it has several: "binary add"
   std::string op;                 ///< the op or layer that called it, by its name in messages
   bool backward = false;          ///< called by a backward pass
   double begin_ms = 0;            ///< since the profile began

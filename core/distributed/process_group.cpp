@@ -25,8 +25,8 @@ constexpr int kTags = 32'768;
 int64_t message_bytes(const Tensor& x) {
   const int64_t bytes = x.numel() * size_of(x.dtype());
   if (bytes <= std::numeric_limits<int>::max()) return bytes;
-  throw ValueError(
-      fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
+  throw ValueError(fmt::format(
+      "{} bytes are too many for one message, which takes less than 2 GiB; send the tensor in parts", bytes));
 }
 
 /// A single message.

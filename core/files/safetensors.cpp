@@ -123,7 +123,8 @@ class Reader {
                 const std::vector<int64_t>& offsets) const {
     const std::string name = detail::shortened(place->first);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
-      fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
+      fail(fmt::format("tensor '{}' has data_offsets [{}], but there are {} bytes of data", name,
+                       fmt::join(offsets, ","), data_size_));
     }
     const detail::FileDType& type = type_of(name, dtype);
     const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
@@ -249,7 +250,7 @@ std::string quoted(const std::string& text) {
   try {
     return json(text).dump();
   } catch (const json::exception&) {
-    throw ValueError("a name or a text is not UTF-8, which the format asks for");
+    throw ValueError("a name or a string of the metadata is not UTF-8, which the format requires");
   }
 }
 

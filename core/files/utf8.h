@@ -6,7 +6,7 @@
 
 namespace linnet::detail {
 
-/// The number of bytes of the UTF-8 code point at the start of `text`; 0 where there is none.
+/// The number of bytes of the UTF-8 code point at the start of `text`; 0 if there is none.
 size_t code_point_length(std::string_view text);
 
 /// The number of bytes before the first one that is not UTF-8; the size of `text` if all of it is UTF-8.

@@ -42,7 +42,7 @@ struct RowPacks {
   Pack<T> of[kRowBatch] = {};
 };
 
-/// The tokens of one task of which a thread holds packs.
+/// A thread's tokens in one task. The thread holds packs of their rows.
 template <class ThreadGroup>
 struct RowBatch {
   static constexpr int kTokens = kRowBatch * ThreadGroup::rows;  ///< tokens of a task
