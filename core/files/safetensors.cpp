@@ -123,8 +123,8 @@ class Reader {
                 const std::vector<int64_t>& offsets) const {
     const std::string name = detail::shortened(place->first);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
-      fail(fmt::format("tensor '{}' has data_offsets [{}], but there are {} bytes of data", name,
-                       fmt::join(offsets, ","), data_size_));
+      fail(fmt::format("tensor '{}' has invalid data_offsets [{}] of {} bytes of data", name, fmt::join(offsets, ","),
+                       data_size_));
     }
     const detail::FileDType& type = type_of(name, dtype);
     const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
