@@ -61,7 +61,7 @@ using Backward = std::function<Grads(const Tensor& grad)>;
 /// A guard: while it lives, ops on this thread are not recorded.
 class NoGrad {
  public:
-  [[nodiscard("give it a name, NoGrad no_grad;, or it ends in its own line")]] NoGrad();
+  [[nodiscard("give it a name, as in 'NoGrad no_grad;': an unnamed guard ends at once")]] NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
@@ -73,7 +73,7 @@ class NoGrad {
 /// A guard: while it lives, ops on this thread are recorded, also inside a NoGrad.
 class EnableGrad {
  public:
-  [[nodiscard("give it a name, EnableGrad enable_grad;, or it ends in its own line")]] EnableGrad();
+  [[nodiscard("give it a name, as in 'EnableGrad enable_grad;': an unnamed guard ends at once")]] EnableGrad();
   ~EnableGrad();
   EnableGrad(const EnableGrad&) = delete;
   EnableGrad& operator=(const EnableGrad&) = delete;
@@ -93,7 +93,7 @@ bool grad_enabled();
 /// backward.
 class AnomalyMode {
  public:
-  [[nodiscard("give it a name, AnomalyMode anomaly_mode;, or it ends in its own line")]] AnomalyMode();
+  [[nodiscard("give it a name, as in 'AnomalyMode anomaly_mode;': an unnamed guard ends at once")]] AnomalyMode();
   ~AnomalyMode();
   AnomalyMode(const AnomalyMode&) = delete;
   AnomalyMode& operator=(const AnomalyMode&) = delete;
@@ -103,7 +103,7 @@ class AnomalyMode {
   bool before_;
 };
 
-/// A tensor that is kept for backward. If it was edited in place since, reading it throws AutogradError.
+/// A tensor that is kept for backward. Reading it throws AutogradError if it was edited in place since.
 class Saved {
  public:
   Saved() = default;

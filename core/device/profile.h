@@ -38,7 +38,7 @@ struct KernelCall {
 /// Cost: on a GPU, a wait after each kernel, which adds a few microseconds to its time.
 class Profile {
  public:
-  [[nodiscard("give it a name, Profile profile;, or it ends in its own line")]] Profile();
+  [[nodiscard("give it a name, as in 'Profile profile;': an unnamed guard ends at once")]] Profile();
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
