@@ -11,7 +11,7 @@
 namespace linnet {
 namespace {
 
-/// The first clause of an error, without its remedy, for which the line has no room.
+/// The first clause of an error message. The remedy after it is too long for the line.
 std::string_view first_clause(std::string_view message) { return message.substr(0, message.find_first_of(";\n")); }
 
 std::string describe_cuda() {

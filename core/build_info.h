@@ -6,13 +6,13 @@
 
 namespace linnet {
 
-/// One line with linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading), and CUDA and
-/// MPI or the reasons why there are none.
+/// One line with linnet's version, the CPU's instruction set, the BLAS (version, kernels, threading), CUDA and MPI.
+/// If CUDA or MPI is missing, the line says why.
 std::string build_info();
 
-/// The line for one device. No other device is opened for it.
+/// The version and the part of that line for one device. The call opens no other device.
 ///
-/// Throws: DeviceError where the device does not answer.
+/// Throws: DeviceError if the device does not answer.
 std::string build_info(Device device);
 
 }  // namespace linnet

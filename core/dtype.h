@@ -9,11 +9,11 @@
 
 namespace linnet {
 
-/// Element types. bfloat16 is a storage type for activations, on GPUs alone: ops compute in float32 and round their
-/// results. The parameters of layers with bfloat16 inputs, losses and attention weights are float32. Creation and
-/// moves take bfloat16 (zeros, `to`, views, copies, concat, where, index_select, gather), as do arithmetic,
-/// activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention and losses. Other ops refuse
-/// it.
+/// Element types. bfloat16 is a storage type for activations, and exists only on GPUs: ops compute in float32 and
+/// round their results. The parameters of layers with bfloat16 inputs, losses and attention weights are float32.
+/// These ops take bfloat16: creation and copies (zeros, `to`, views, concat, where, index_select, gather),
+/// arithmetic, activations, comparisons, dropout, sum, mean, var, norm, matmul, layers, attention and losses. All
+/// others throw DTypeError.
 enum class DType : uint8_t { float32, float64, bfloat16, int32, int64, boolean };
 
 /// Bytes of one element.
@@ -82,8 +82,8 @@ constexpr const char* name_of(Device device) { return device == Device::cpu ? "c
 /// Writes the name.
 std::ostream& operator<<(std::ostream& stream, Device device);
 
-/// How products of float32 matrices are computed: exact to rounding, or faster with factors rounded to 10 bits (TF32)
-/// or 7 bits (bfloat16) after the point. Tensors and sums are float32 in all cases.
+/// How products of float32 matrices are computed: in float32, or faster, with factors rounded to 10 bits (TF32) or
+/// 7 bits (bfloat16) after the point. Tensors and sums are float32 in all cases.
 enum class Precision : uint8_t { float32, tf32, bfloat16 };
 
 /// The name on command lines: "tf32".
@@ -104,7 +104,7 @@ constexpr std::optional<Precision> precision_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// A C++ number in an op with a tensor, whose dtype it takes. An int64 keeps all its 64 bits.
+/// A C++ number as an operand of an op. It takes the dtype of the op's tensor. An int64 keeps all its 64 bits.
 struct Scalar {
   double real;      ///< the value of a floating number
   int64_t integer;  ///< the value of an integer

@@ -8,18 +8,19 @@
 
 namespace linnet {
 
-/// Names the call that is under way on this thread, for errors and for the tape. The outermost one is what the
-/// user wrote, and so what messages name; an op made of other ops opens one with its own name.
+/// A guard that names the running call on this thread, for error messages and for the tape. Messages name the
+/// outermost Call, because that is the function that the user called. An op made of other ops opens a Call with its
+/// own name.
 class Call {
  public:
-  /// Keeps the pointers, and a tape that is recorded meanwhile keeps them too: the texts must outlive both, as
+  /// Keeps the pointers; a tape that is recorded meanwhile keeps them too. The strings must outlive both, as string
   /// literals do.
   Call(const char* name, Where where, const char* prefix = "");
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  const char* name() const { return name_; }  ///< as messages name the op
+  const char* name() const { return name_; }  ///< the op's name in messages
   /// Words before the name in messages: "backward of ".
   const char* prefix() const { return prefix_; }
   Where where() const { return where_; }  ///< the caller's line
@@ -33,13 +34,13 @@ class Call {
   bool is_outermost_;
 };
 
-/// Base of everything linnet throws. Reads `op: message (program.cpp:12)`, with the op and the line of the outermost
-/// Call. Catch a subclass to tell causes apart.
+/// The base class of all exceptions that linnet throws. `what()` is `op: message (program.cpp:12)`, with the op and
+/// the line of the outermost Call. Catch a subclass to tell causes apart.
 class Error : public std::runtime_error {
  public:
-  /// With the call that is under way put around the message.
+  /// Adds the op and the line of the running call to the message.
   explicit Error(const std::string& message);
-  /// The message alone, without op and line, for an error that says more.
+  /// The message without op and line, to build a longer message from it.
   std::string_view message() const { return std::string_view(what()).substr(begin_, size_); }
 
  private:
@@ -50,11 +51,11 @@ class Error : public std::runtime_error {
 struct ShapeError : Error {
   using Error::Error;
 };
-/// A dtype the op does not take, or two that differ.
+/// A dtype that the op does not take, or two dtypes that differ.
 struct DTypeError : Error {
   using Error::Error;
 };
-/// A device that was not built or is not there, or two that differ.
+/// A device that linnet was built without or that is missing, or two devices that differ.
 struct DeviceError : Error {
   using Error::Error;
 };
@@ -70,11 +71,11 @@ struct ValueError : Error {
 struct AutogradError : Error {
   using Error::Error;
 };
-/// A file that cannot be read or written, or is not what it should be.
+/// A file that cannot be read or written, or whose content is invalid.
 struct IoError : Error {
   using Error::Error;
 };
-/// Memory that could not be had.
+/// Not enough memory.
 struct MemoryError : Error {
   using Error::Error;
 };

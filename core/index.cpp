@@ -8,7 +8,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
-/// `x[i]` and `x[{…}]`, composed of `select`, `slice` and `unsqueeze`, and assignments to them.
+/// `x[i]` and `x[{…}]`, made of `select`, `slice` and `unsqueeze`, and assignments to them.
 
 namespace linnet {
 namespace {
@@ -33,7 +33,7 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   if (count_of<Ellipsis>(indices) > 1) throw IndexError("only one index may be an ellipsis");
   Tensor result = *this;
   int64_t dim = 0;   // the next dim of `result`
-  int64_t gone = 0;  // dims selected away before `dim`, minus new dims: `dim` is dim + gone of this tensor
+  int64_t gone = 0;  // dims removed before `dim`, minus new dims: `dim` of `result` is dim + gone of this tensor
   for (const Index& index : indices) {
     if (const auto* at = std::get_if<int64_t>(&index.value)) {
       check_index(*at, dim + gone, shape());

@@ -12,12 +12,12 @@ namespace linnet {
 /// Indices start, start + step, … below stop, as Python's `start:stop:step`: `Slice{1, 3}`, `Slice{.stop = 5}`, or
 /// `Slice{}` for all. Negative start and stop count from the end and are clamped to the range. step is at least 1.
 struct Slice {
-  std::optional<int64_t> start = {};  ///< the first index; the first of all where absent
-  std::optional<int64_t> stop = {};   ///< the index after the last; the end where absent
-  int64_t step = 1;                   ///< the distance of two indices
+  std::optional<int64_t> start = {};  ///< the first index; if absent, the first of all
+  std::optional<int64_t> stop = {};   ///< the index after the last; if absent, the end
+  int64_t step = 1;                   ///< from each index to the next
 };
 
-/// Python's `...`: as many whole dims as the other indices leave.
+/// Python's `...`: keeps whole all dims that the other indices do not use.
 struct Ellipsis {};
 inline constexpr Ellipsis ellipsis;  ///< as in `x[{ellipsis, 0}]`
 

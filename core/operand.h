@@ -5,14 +5,14 @@
 #include <linnet/core/dtype.h>
 #include <linnet/core/where.h>
 
-/// What stands beside an operator, as in `x + y` and `x[0] = 1`.
+/// The operands of operators, as in `x + y` and `x[0] = 1`.
 
 namespace linnet {
 
 class Tensor;
 
-/// A tensor operand of an operator, with the line of the expression. A call takes the line as its last argument, but
-/// an operator can only take it by the conversion of an operand.
+/// A tensor operand of an operator, with the line of the expression. A function takes the line as its last argument.
+/// An operator has no such argument, so the conversion to an Operand takes the line.
 struct Operand {
   const Tensor& tensor;  ///< the operand
   Where where;           ///< the line of the expression

@@ -10,8 +10,8 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// Prints tensors as NumPy does. First the elements that are shown become words of one width, then the words are laid
-/// out in brackets.
+/// Prints tensors like NumPy. First the elements that are shown become strings of the same width (words), then the
+/// words are put into brackets.
 
 namespace linnet {
 namespace {
@@ -21,7 +21,7 @@ constexpr int64_t kEdge = 3;          // entries shown at each end of a summaris
 constexpr int kPrecision = 8;         // digits after the point, at most
 constexpr size_t kLineWidth = 75;
 
-/// Calls `entry(i)` for each index that is shown, and `dots()` once where some are omitted.
+/// Calls `entry(i)` for each index that is shown, and `dots()` once in place of those that are not.
 template <class Entry, class Dots>
 void for_each_entry(int64_t size, bool summarised, Entry&& entry, Dots&& dots) {
   const bool cut = summarised && size > 2 * kEdge;
@@ -64,7 +64,7 @@ Digits short_digits(std::chars_format format, T value) {
   return digits;
 }
 
-/// The magnitude from which numbers have exponents. (A float has six certain digits.)
+/// Numbers of at least this magnitude are printed with exponents. (A float has six certain digits.)
 template <class T>
 constexpr T kLarge = std::is_same_v<T, float> ? T(1e6) : T(1e8);
 
@@ -87,7 +87,8 @@ std::string non_finite(T value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
-/// Numbers aligned at their points: fixed ones padded with spaces, scientific ones with equally many digits.
+/// Numbers aligned at their decimal points: fixed notation is padded with spaces, and scientific notation has the
+/// same number of digits in each number.
 template <class T>
 std::vector<std::string> words_of(const std::vector<T>& values)
   requires std::is_floating_point_v<T>
@@ -134,7 +135,7 @@ std::vector<std::string> words_of(const std::vector<T>& values)
   return words;
 }
 
-/// The text of a tensor of rank 0: all its digits, without alignment.
+/// The number of a tensor of rank 0: all its digits, without alignment.
 template <class T>
 std::string number(T value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -167,7 +168,7 @@ class Layout {
   std::string text() { return dim_ + 1 == shape_.rank() ? row() : rows(); }
 
  private:
-  /// Writes the last dim: words separated by spaces, wrapped where a line is full.
+  /// Writes the last dim: words separated by spaces, wrapped when a line is full.
   std::string row() {
     const std::string indent = indentation();
     const size_t room = kLineWidth - std::min(kLineWidth, indent.size());
@@ -186,7 +187,7 @@ class Layout {
     return bracketed(text + line);
   }
 
-  /// Writes any other dim: its entries one below the other, with one more blank line for each further dim.
+  /// Writes any other dim: its entries one below the other, separated by one more blank line for each further dim.
   std::string rows() {
     const std::string indent = indentation();
     const std::string gap(static_cast<size_t>(shape_.rank() - dim_ - 1), '\n');

@@ -2,8 +2,8 @@
 
 namespace linnet::detail {
 
-/// Always false, but evaluated only where a template is instantiated. In a `static_assert` it refuses a line of
-/// another library, with a text that says what to write here.
+/// Always false, but evaluated only when a template is instantiated. A `static_assert` of it refuses a call in
+/// another library's style, and its message says what to write instead.
 template <class...>
 inline constexpr bool refused = false;
 

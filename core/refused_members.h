@@ -12,7 +12,7 @@ class Tensor;
 
 namespace linnet::detail {
 
-/// What x.T would be. Each use of it makes the compiler say what to write instead.
+/// The type of x.T. Each use of x.T fails to compile, and the compiler's message says what to write instead.
 template <class Result>
 struct RefusedTranspose {
   constexpr RefusedTranspose() = default;
@@ -24,13 +24,13 @@ struct RefusedTranspose {
   }
 };
 
-/// Options of backward with PyTorch's names.
+/// The options of `backward`, with PyTorch's names too.
 struct RefusedBackwardOptions {
   bool retain = false, retain_graph = false, create_graph = false;
 };
 
-/// Members of other libraries' tensors that Tensor does not have. `Tensor` inherits these declarations, each of which
-/// makes the compiler say what to write instead.
+/// Members of other libraries' tensors that Tensor does not have. `Tensor` inherits these declarations. A call of one
+/// fails to compile, and the compiler's message says what to write instead.
 class RefusedMembers {
  public:
   template <class... Nothing>
@@ -194,7 +194,7 @@ class RefusedMembers {
   }
   template <class Nothing = void>
   void to(const char*) const {
-    static_assert(refused<Nothing>, "a device is no text: write x.to(Device::cuda) or x.to(Device::cpu)");
+    static_assert(refused<Nothing>, "a device is not a string: write x.to(Device::cuda) or x.to(Device::cpu)");
   }
   template <class Nothing = void>
   void backward(const Tensor&) const {

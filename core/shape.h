@@ -86,8 +86,8 @@ class Shape {
 
 using Strides = Shape;  ///< steps along each dim, in elements
 
-/// The argument `keepdim` of a reduction: true keeps the reduced dims with size 1. It takes only a bool, because the
-/// 1 in `x.sum(0, 1)` is meant as a dim, with the braces forgotten.
+/// The argument `keepdim` of a reduction: true keeps the reduced dims with size 1. It takes only a bool: the 1
+/// in `x.sum(0, 1)` is meant as a second dim, written without the braces.
 class KeepDim {
  public:
   template <std::integral T>
@@ -103,16 +103,16 @@ class KeepDim {
 /// The largest number of dims of a tensor.
 constexpr int kMaxRank = 64;
 
-/// `shape.numel()` times `factor`, or nothing where that, or a stride of such a tensor, overflows 64 bits. For the
-/// overflow a size of 0 counts as 1, so that the answer does not depend on the order of the sizes.
+/// `shape.numel()` times `factor`, or nothing if that number, or a stride of such a tensor, overflows 64 bits. The
+/// check for overflow counts a size of 0 as 1, so that the answer does not depend on the order of the sizes.
 std::optional<int64_t> checked_product(const Shape& shape, int64_t factor);
 
 /// `shape.numel()`.
 ///
-/// Throws: ShapeError where it overflows (see `checked_product`).
+/// Throws: ShapeError if it overflows (see `checked_product`).
 int64_t checked_numel(const Shape& shape);
 
-/// The text of a shape, as in `[2, 3]`.
+/// The shape as a string, such as `[2, 3]`.
 std::string to_string(const Shape& shape);
 std::ostream& operator<<(std::ostream& stream, const Shape& shape);
 

@@ -28,7 +28,7 @@ Storage::~Storage() {
 
 namespace {
 
-/// Throws ShapeError where the product overflows, so that no tensor gets less memory than its shape needs.
+/// Throws MemoryError if the product overflows, so that no tensor gets less memory than its shape needs.
 int64_t bytes_of(const Shape& shape, DType dtype) {
   if (std::any_of(shape.begin(), shape.end(), [](int64_t size) { return size < 0; })) {
     throw ShapeError(fmt::format("shape {} has a negative size", to_string(shape)));
@@ -103,7 +103,7 @@ Tensor detail::narrow(const Tensor& x, int dim, int64_t start, int64_t length, i
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = length;
-  if (length > 1) strides[dim] *= step;  // else the step does not matter, and may overflow in the product
+  if (length > 1) strides[dim] *= step;  // otherwise the step does not matter, and the product may overflow
   return as_strided(x, shape, strides, offset);
 }
 
@@ -231,8 +231,8 @@ void Tensor::check_editable() const {
   for (int d = 0; d < rank(); ++d) {
     if (shape()[d] > 1 && strides()[d] == 0) {
       throw ShapeError(
-          fmt::format("a tensor of shape {} with stride 0 in dim {}, as expand() makes it, has elements "
-                      "that are one in memory; edit a clone() of it",
+          fmt::format("a tensor of shape {} with stride 0 in dim {}, as expand() makes it, has several indices "
+                      "for one element; edit a clone() of it",
                       to_string(shape()), d));
     }
   }

@@ -51,8 +51,8 @@ class Tensor : public detail::RefusedMembers {
 
   /// A row-major tensor with uninitialised elements.
   ///
-  /// Throws: ShapeError for a negative size; MemoryError when memory does not suffice; DTypeError for bfloat16 on the
-  /// CPU.
+  /// Throws: ShapeError for a negative size; MemoryError when there is not enough memory; DTypeError for bfloat16 on
+  /// the CPU.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu,
                       Where where = {});
 
@@ -88,8 +88,8 @@ class Tensor : public detail::RefusedMembers {
   /// `to(Device::cpu)` or another T.
   template <class T>
   std::span<const T> data(Where where = {}) const;
-  /// The elements for writing. The call counts as an in-place edit, so backward refuses to use a tensor that it saved
-  /// before. Later writes to the span are not counted: call it again after each op.
+  /// The elements for writing. The call counts as an in-place edit: backward throws if it needs the elements from
+  /// before the edit. Later writes to the span are not counted, so call this again after each op.
   ///
   /// Throws: as data.
   template <class T>
@@ -106,8 +106,8 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Gradient: any number of times.
   Tensor clone(Where where = {}) const;
-  /// A copy of another dtype, or this tensor when it has that dtype. A floating number is truncated to an integer,
-  /// which must be able to hold it. Any number but 0 becomes true, NaN too.
+  /// A copy of another dtype, or this tensor when it has that dtype. To an integer dtype, floating numbers are
+  /// truncated, and must then be in its range. To bool, any number but 0 becomes true, also NaN.
   ///
   /// Gradient: any number of times, between floating dtypes.
   /// Throws: DTypeError for bfloat16 on the CPU.
@@ -115,13 +115,13 @@ class Tensor : public detail::RefusedMembers {
   /// A copy on another device, or this tensor when it is on that device.
   ///
   /// Gradient: any number of times.
-  /// Throws: DeviceError when the device was not built or does not answer; DTypeError for bfloat16 to the CPU.
+  /// Throws: DeviceError if this build lacks the device or it does not answer; DTypeError for bfloat16 to the CPU.
   Tensor to(Device device, Where where = {}) const;
 
   /// Writes `source`, broadcast and converted, into this tensor's elements: an in-place edit. The two may overlap.
   ///
-  /// Throws: unless under NoGrad, AutogradError where the tape tracks this tensor or the source requires a gradient;
-  /// ShapeError where expand() made several elements of this tensor from one.
+  /// Throws: AutogradError, unless under NoGrad, if this tensor or the source requires a gradient; ShapeError if
+  /// several indices of this tensor share one element, as expand() makes them.
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element: an in-place edit.
   ///
@@ -130,14 +130,14 @@ class Tensor : public detail::RefusedMembers {
 
   // ---- Views. They share elements, and are differentiable any number of times ----
 
-  /// The same elements in another shape, of which one size may be −1, to be derived. Copies when the layout does not
-  /// allow a view. This tensor itself when it has the shape already.
+  /// The same elements in another shape. One size may be −1: it is computed from the others. Copies when the strides
+  /// do not allow a view. Returns this tensor itself when it has the shape already.
   ///
   /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
-  /// As reshape, but never a copy.
+  /// Like reshape, but never copies.
   ///
-  /// Throws: ShapeError also where reshape would copy.
+  /// Throws: ShapeError also if reshape would copy.
   Tensor view(Shape shape, Where where = {}) const;
   /// Dims start_dim … end_dim (inclusive) merged into one.
   Tensor flatten(int64_t start_dim = 0, int64_t end_dim = -1, Where where = {}) const;
@@ -156,34 +156,34 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ValueError unless step ≥ 1.
   Tensor slice(int64_t dim, int64_t start, int64_t stop, int64_t step = 1, Where where = {}) const;
-  /// Index `index` of `dim`, which disappears. A negative index counts from the end.
+  /// The elements at `index` of `dim`, without that dim. A negative index counts from the end.
   ///
   /// Throws: IndexError for an index that does not exist.
   Tensor select(int64_t dim, int64_t index, Where where = {}) const;
-  /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. dim1 and
-  /// dim2 disappear, and i is the last dim of the result.
+  /// The elements with indices i and i + offset in dim1 and dim2, or i − offset and i for a negative offset. The
+  /// result lacks dim1 and dim2, and its last dim is i.
   ///
-  /// Throws: ShapeError where dim1 and dim2 are the same.
+  /// Throws: ShapeError if dim1 and dim2 are the same.
   Tensor diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = {}) const;
   /// Removes `dim`, which must have size 1. (PyTorch leaves a dim of another size as it is, without an error.)
   Tensor squeeze(int64_t dim, Where where = {}) const;
-  /// Inserts a dim of size 1, which is `dim` of the result.
+  /// Inserts a dim of size 1, at position `dim` of the result.
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
-  /// Dims of size 1, and new leading dims, repeated without a copy; −1 keeps a size.
+  /// Repeats dims of size 1, and new leading dims, without a copy. A size of −1 keeps the dim as it is.
   Tensor expand(Shape shape, Where where = {}) const;
-  /// Views of `size` indices along `dim`, of which the last may have fewer.
+  /// Views of `size` indices each along `dim`. The last view may have fewer.
   ///
   /// Throws: ValueError unless size ≥ 1.
   std::vector<Tensor> split(int64_t size, int64_t dim = 0, Where where = {}) const;
-  /// At most `chunks` views along `dim`, all of one size but for the last.
+  /// At most `chunks` views along `dim`, all of the same size except the last.
   ///
   /// Throws: ValueError unless chunks ≥ 1.
   std::vector<Tensor> chunk(int64_t chunks, int64_t dim = 0, Where where = {}) const;
-  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() takes matrices, and gives vectors back.)
+  /// The last two dims exchanged: PyTorch's x.mT. (PyTorch's x.t() is for matrices, and returns vectors unchanged.)
   ///
   /// Throws: ShapeError for rank 0 and 1.
   Tensor t(Where where = {}) const;
-  /// Index `index` of the first dim, which disappears. (In C++20 `x[0, 1]` is a comma expression and means `x[1]`;
+  /// Index `index` of the first dim, without that dim. (In C++20 `x[0, 1]` is a comma expression and means `x[1]`;
   /// compilers warn. Write `x[{0, 1}]`.)
   ///
   /// Throws: IndexError for an index that does not exist.
@@ -199,8 +199,8 @@ class Tensor : public detail::RefusedMembers {
   /// Whether backward reaches this tensor. set_requires_grad decides it for a leaf. The result of a recorded op
   /// requires a gradient when one of the op's inputs does.
   bool requires_grad() const;
-  /// Makes a leaf track gradients, or stops it, and returns it. While it is stopped, backward skips it, also in tapes
-  /// that were recorded before. When it tracks again, those tapes reach it again, and its gradient is still there.
+  /// Makes a leaf require a gradient or not, and returns it. While it does not, backward skips it, also in tapes that
+  /// were recorded before. When it requires one again, those tapes reach it again, and it still has its old gradient.
   ///
   /// Throws: AutogradError on the result of an op; DTypeError unless the dtype is floating.
   Tensor& set_requires_grad(bool requires_grad = true, Where where = {});
@@ -213,7 +213,7 @@ class Tensor : public detail::RefusedMembers {
   /// Throws: AutogradError when this tensor does not require a gradient; ShapeError for a gradient of another shape
   /// or dtype; DeviceError for one on another device.
   void set_grad(Tensor grad, Where where = {});
-  /// Makes backward keep `grad()` also on a tensor that is no leaf.
+  /// Makes backward keep `grad()` also on a tensor that is not a leaf.
   ///
   /// Throws: AutogradError when this tensor does not require a gradient.
   void retain_grad(Where where = {});
@@ -354,7 +354,7 @@ class Tensor : public detail::RefusedMembers {
   Tensor diag(int64_t diagonal = 0, Where where = {}) const;
   Tensor trace(Where where = {}) const;
 
-  // ---- Lines of other libraries that do not compile here, with the way to write them ----
+  // ---- Calls in the style of other libraries. They do not compile, and the message says what to write instead ----
 
   using RefusedMembers::operator[], RefusedMembers::reshape, RefusedMembers::expand, RefusedMembers::permute,
       RefusedMembers::view, RefusedMembers::size, RefusedMembers::flip, RefusedMembers::to, RefusedMembers::argmax,
@@ -385,16 +385,16 @@ class Tensor : public detail::RefusedMembers {
   std::shared_ptr<Impl> impl_;
 };
 
-/// Prints exactly what `str` of the same array gives in NumPy 2.4: shortest digits, at most 8 after the point,
+/// Prints exactly what `str` of the same array returns in NumPy 2.4: shortest digits, at most 8 after the point,
 /// aligned columns and lines of 75 characters. Above 1000 elements, a long dim shows 3 elements at each end.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
-/// The text that `operator<<` prints.
+/// The string that `operator<<` prints.
 std::string to_string(const Tensor& tensor);
 
 /// Sets the precision of matrix products of float32 tensors on a device, from the next op on, in all threads.
 ///
 /// Dtypes: float32; float64 is not affected.
-/// Throws: DeviceError for a precision that the device does not have. A CPU has float32 alone.
+/// Throws: DeviceError for a precision that the device does not have. A CPU has float32 only.
 void set_precision(Precision precision, Device device, Where where = {});
 
 }  // namespace linnet

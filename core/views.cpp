@@ -8,14 +8,14 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
 
-/// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions: views
-/// that drop elements (of `slice` the gradient is a partial one, and the adjoint of `diagonal` fills in zeros) and
-/// views that repeat them (`expand`, for which the engine sums).
+/// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions. Views
+/// that drop elements: the backward of `slice` returns a PartialGrad, and that of `diagonal` fills in zeros. Views
+/// that repeat elements: the engine sums the gradient of `expand`.
 
 namespace linnet {
 namespace {
 
-/// The strides with which `shape` is a view of a tensor of shape `from` and `strides`, if there are any.
+/// The strides of a view of `shape` into a tensor of shape `from` and `strides`, if such a view exists.
 std::optional<Strides> view_strides(const Shape& from, const Strides& strides, const Shape& shape) {
   if (from.numel() == 0) return contiguous_strides(shape);
   Strides result = Shape::filled(shape.rank(), 1);
@@ -50,7 +50,7 @@ std::optional<Strides> view_strides(const Shape& from, const Strides& strides, c
   return result;
 }
 
-/// `shape` with its −1, if any, replaced so that it holds `numel` elements.
+/// `shape` with its −1, if any, replaced so that it has as many elements as `from`.
 Shape complete_shape(Shape shape, const Shape& from) {
   int unknown = -1;
   Shape others = shape;
@@ -81,13 +81,13 @@ Tensor take_slice(Op& op, const Tensor& x, int dim, int64_t start, int64_t count
   Strides strides = x.strides();
   const int64_t offset = start * strides[dim];
   shape[dim] = count;
-  if (count < 2) step = 1;  // the step does not matter, and 1 overflows in no product
+  if (count < 2) step = 1;  // the step does not matter, and products with 1 do not overflow
   strides[dim] *= step;
   return op.record(detail::as_strided(x, shape, strides, offset),
                    [dim, start, step](const Tensor& g) { return Grads{PartialGrad{g, dim, start, step}}; });
 }
 
-/// A view of the elements of `x` in which dims d1 and d2 are i and i + offset; i is its last dim.
+/// A view of the elements of `x` whose indices in dims d1 and d2 are i and i + offset; its last dim is i.
 Tensor diagonal_of(const Tensor& x, int64_t offset, int d1, int d2) {
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -146,7 +146,7 @@ Tensor Tensor::view(Shape shape, Where where) const {
   shape = complete_shape(std::move(shape), this->shape());
   if (!view_strides(this->shape(), this->strides(), shape)) {
     throw ShapeError(
-        fmt::format("shape {} cannot be seen in a tensor of shape {} and strides {} without a copy; use "
+        fmt::format("shape {} does not fit a tensor of shape {} and strides {} without a copy; use "
                     "reshape({}), which makes one",
                     to_string(shape), to_string(this->shape()), to_string(this->strides()), to_string(shape)));
   }
@@ -158,7 +158,7 @@ Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim, Where where) const {
   if (rank() == 0) return reshape({1});
   const int first = normalise_dim(start_dim, rank());
   const int last = normalise_dim(end_dim, rank());
-  if (first > last) throw ShapeError(fmt::format("start_dim {} lies behind end_dim {}", start_dim, end_dim));
+  if (first > last) throw ShapeError(fmt::format("start_dim {} is after end_dim {}", start_dim, end_dim));
   Shape flat(shape().begin(), shape().begin() + first);
   flat.push_back(Shape(shape().begin() + first, shape().begin() + last + 1).numel());
   for (int d = last + 1; d < rank(); ++d) flat.push_back(shape()[d]);
@@ -242,8 +242,8 @@ Tensor Tensor::squeeze(int64_t dim, Where where) const {
   const Call call("squeeze", where);
   const int d = normalise_dim(dim, rank());
   if (shape()[d] != 1) {
-    throw ShapeError(
-        fmt::format("dim {} of {} has size {}, and only one of size 1 can go", dim, to_string(shape()), shape()[d]));
+    throw ShapeError(fmt::format("dim {} of {} has size {}; only a dim of size 1 can be removed", dim,
+                                 to_string(shape()), shape()[d]));
   }
   Shape sizes = shape();
   Strides strides = this->strides();

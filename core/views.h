@@ -4,7 +4,7 @@
 
 #include <linnet/core/tensor.h>
 
-/// The views of a Tensor as functions. Each calls the member of its name, where core/tensor.h documents it.
+/// The views of a Tensor as functions. Each calls the member of its name, which core/tensor.h documents.
 
 namespace linnet {
 

@@ -1,7 +1,7 @@
-# The CUDA backend if a CUDA Toolkit is found, else the stub that stands in for it. Included by the project's
-# CMakeLists.txt, so that the CUDA language is enabled for all targets that link CUDA code.
+# Builds the CUDA backend if a CUDA Toolkit is found, and otherwise the stub that replaces it. The project's
+# CMakeLists.txt includes this file, so that the CUDA language is enabled for all targets that link CUDA code.
 
-# Reports why there is no CUDA: an error for LINNET_CUDA=ON, a message for AUTO.
+# Reports why CUDA is not built: an error for LINNET_CUDA=ON, a message for AUTO.
 macro(linnet_without_cuda reason)
   if(LINNET_CUDA STREQUAL "ON")
     message(FATAL_ERROR "LINNET_CUDA=ON: ${reason}. Install a CUDA Toolkit 12 or 13 and name its compiler with "
@@ -16,7 +16,7 @@ if(LINNET_CUDA STREQUAL "OFF")
   set(LINNET_HAS_CUDA FALSE)
 endif()
 
-# The compiler: CMAKE_CUDA_COMPILER, CUDACXX, or the nvcc that is found.
+# The compiler: CMAKE_CUDA_COMPILER, CUDACXX, or an nvcc that CMake finds.
 if(LINNET_HAS_CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(LINNET_NVCC ${CMAKE_CUDA_COMPILER})
@@ -40,7 +40,7 @@ if(LINNET_HAS_CUDA)
   endif()
 endif()
 
-# Try nvcc with this C++ compiler first, because enable_language ends in an error if they do not work together.
+# Tries nvcc with this C++ compiler first, because enable_language is an error if they do not work together.
 if(LINNET_HAS_CUDA AND NOT CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
 endif()
@@ -59,7 +59,7 @@ endif()
 
 if(LINNET_HAS_CUDA)
   set(CMAKE_CUDA_COMPILER ${LINNET_NVCC})
-  # Machine code for the A100 and the H100, which later GPUs of their families run too; PTX for newer families.
+  # Machine code for the A100 and the H100 families, and PTX for newer families.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
@@ -74,12 +74,12 @@ if(LINNET_HAS_CUDA)
   message(STATUS "linnet: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*/*.cu)
   add_library(linnet_cuda OBJECT ${cuda_sources})
-  # C++17, because CMake 3.25 does not know the C++20 of nvcc 13. Warnings are those of the other rooms except
-  # -Wpedantic, which fails on the code that nvcc generates for the C++ compiler.
+  # C++17, because CMake 3.25 does not know that nvcc 13 has C++20. Warnings are those of the other folders except
+  # -Wpedantic, which warns about the code that nvcc generates for the C++ compiler.
   set_target_properties(linnet_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF
                                                POSITION_INDEPENDENT_CODE ON CUDA_VISIBILITY_PRESET hidden)
   target_include_directories(linnet_cuda PRIVATE ${include_dir})
-  # Relaxed constexpr, so that kernels can call the constexpr functions of core/random/philox.h.
+  # With relaxed constexpr, kernels can call the constexpr functions of core/random/philox.h.
   target_compile_options(linnet_cuda PRIVATE --extended-lambda --expt-relaxed-constexpr
                                              -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-sign-conversion
                                              $<$<BOOL:${LINNET_WERROR}>:-Werror=all-warnings -Xcompiler=-Werror>)
@@ -91,11 +91,11 @@ if(LINNET_HAS_CUDA)
   list(TRANSFORM CUDAToolkit_INCLUDE_DIRS PREPEND "-isystem" OUTPUT_VARIABLE toolkit_headers)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/cuda/distributed/nccl.cpp PROPERTIES
                               COMPILE_OPTIONS "${toolkit_headers}" COMPILE_DEFINITIONS "LINNET_NCCL_NAME=\"libnccl.so.2\"")
-  # With CUDA objects linnet needs architectures too, and it was created before they were known. CMake generates no
-  # Makefiles without them.
+  # The target linnet needs the architectures too, because it links CUDA objects: without them CMake generates no
+  # Makefiles. It was created before they were known.
   set_target_properties(linnet PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
-  # The runtime becomes part of each program; cuBLAS is loaded when it is needed. The runtime is named by its path, so
-  # that an installed linnet needs no CUDAToolkit package.
+  # The CUDA runtime is linked into each program; cuBLAS is loaded when it is needed. The runtime is named by its path,
+  # so that an installed linnet does not need the CMake package CUDAToolkit.
   get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
   target_link_libraries(linnet PRIVATE ${cudart} ${CMAKE_DL_LIBS} rt)
 else()

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What to run first when a machine with a GPU is at hand for minutes. That machine needs nothing but the driver: no
-# package manager, no network, no OpenBLAS.
+# The first tests and benchmarks on a machine with a GPU that is available for only a few minutes. That machine needs
+# only the driver: no package manager, no network, no OpenBLAS.
 #
-#   cuda/first_runs.sh pack [ARCHITECTURE]       builds for sm_ARCHITECTURE (90) and fills out/first-runs
-#   FOLDER/first_runs.sh run FOLDER OUT [STEP …]  there: runs the steps whose names begin with one of the words; or all
+#   cuda/first_runs.sh pack [ARCHITECTURE]       here: builds for sm_ARCHITECTURE (90) and fills out/first-runs
+#   FOLDER/first_runs.sh run FOLDER OUT [STEP …]  there: runs all steps, or those whose names begin with these words
 #
-# FOLDER is what `pack` filled. `run` ends within 8 minutes, or within LINNET_SECONDS; the steps that decide most come
-# first, and each has a time limit. After each step OUT/results.md and OUT/results.json tell all so far; OUT/logs has
-# what the steps printed.
+# FOLDER is the folder that `pack` filled. `run` ends within 8 minutes, or within LINNET_SECONDS. The most important
+# steps come first, and each has a time limit. After each step, OUT/results.md and OUT/results.json have all results so
+# far; OUT/logs has the output of the steps.
 set -euo pipefail
 
 programs=(linnet_tests bench train_shakespeare train_mnist)
@@ -34,7 +34,7 @@ pack() {
   for program in "${programs[@]}"; do
     strip -o "$staging/bin/$program" "$build/bin/$program"
   done
-  # Every library but those of the C library, which must be the machine's own.
+  # Every library except those of the C library, which must be the other machine's own.
   local c_library='/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libresolv)\.so\.[0-9]+$'
   ldd "${programs[@]/#/$build/bin/}" | awk '$3 ~ /^\// { print $3 }' | sort -u | grep -Ev "$c_library" |
     xargs -I{} cp -L {} "$staging/lib/"
@@ -48,7 +48,7 @@ pack() {
 
 # ---- On the machine with the GPU ----
 
-# What a step printed last; of a benchmark's JSON the figures, in ms or bytes.
+# The last line that a step printed; for a benchmark's JSON, its figures, in ms or bytes.
 summary_of() {
   local json
   json=$(grep '^{' "$1" | tail -n 1 || true)
@@ -61,7 +61,7 @@ summary_of() {
   fi
 }
 
-# Both tables anew, from what the steps have left so far.
+# Writes both tables again, from the results so far.
 report() {
   {
     flock 9
@@ -81,8 +81,8 @@ report() {
   } 9>"$out/.lock"
 }
 
-# step NAME LIMIT COMMAND …: runs a command for LIMIT seconds at most, and in the time that is left. `begin` does not
-# wait for it.
+# step NAME LIMIT COMMAND …: runs a command for at most LIMIT seconds, and no longer than the total time allows. `begin`
+# does the same without waiting for the command.
 steps=0
 step() {
   steps=$((steps + 1))
@@ -140,7 +140,7 @@ sanitize() {
   LINNET_DATA=$work/data LD_LIBRARY_PATH=$work/lib:$cublas exec compute-sanitizer --error-exitcode 9 "$@"
 }
 
-# Trains three times: recorded twice, and once without recordings. The weights must be the same bits.
+# Trains three times: twice with recordings, and once without. The weights must be bit-identical.
 same_bits() {
   local run runs
   runs=$(mktemp -d -p "$work")
@@ -167,7 +167,7 @@ all_steps() {
   local precision mechanism size form layer tests=(linnet linnet_tests --no-colors)
   local gradients='gpu: gradients agree with*' registry='gpu: results and gradients*'
 
-  # Correctness is not timed, so these run side by side.
+  # Tests of correctness are not timed, so they run at the same time.
   begin 'tests' 60 "${tests[@]}" -tc='gpu*' -tce="$gradients,$registry"
   begin 'tests, registry' 60 "${tests[@]}" -tc="$registry"
   if ((has_torch)); then
@@ -189,7 +189,7 @@ all_steps() {
       --precision bfloat16 step --preset nanogpt-gpu
   fi
 
-  # The published shapes of Fastmax, and softmax attention in the same places.
+  # The published shapes of Fastmax, and softmax attention of the same shapes.
   for mechanism in softmax fastmax2; do
     for size in '--batch 64 --tokens 1000' '--batch 16 --tokens 4096' '--batch 4 --tokens 16384'; do
       # shellcheck disable=SC2086  # several words
@@ -210,7 +210,7 @@ all_steps() {
   begin 'tests, gradients' 120 "${tests[@]}" -tc="$gradients"
   begin 'tests, waiting for each kernel' 120 env_check "${tests[@]:1}" -tc='gpu*' -tce="$gradients"
   if command -v compute-sanitizer >/dev/null; then
-    # no: a test asks for 2^50 bytes, and one has its recording refused them
+    # --report-api-errors no: one test asks for 2^50 bytes, and another does so during a recording
     local some='gpu: attention over*,gpu: factorised fastmax over*,gpu: additive*,gpu: along a dim,gpu: sorting'
     for tool in memcheck racecheck; do
       begin "sanitizer, $tool" 120 sanitize --tool "$tool" --report-api-errors no "$work/bin/linnet_tests" -tc="$some"

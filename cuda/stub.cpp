@@ -4,7 +4,7 @@
 
 namespace linnet {
 
-/// Stands in for the CUDA backend in a build without it.
+/// Replaces the CUDA backend in a build without it.
 const Backend& cuda_backend() {
   throw DeviceError(
       "this linnet was built without CUDA; install a CUDA Toolkit 12 or 13 and configure with -DLINNET_CUDA=ON, or "

@@ -22,7 +22,7 @@ std::vector<std::string> kinds_of(const std::vector<Tensor>& tensors) {
   return kinds;
 }
 
-/// Throws for a second run that differs from the first one in `what`.
+/// Throws AutogradError: the second run differs from the first one in `what`.
 [[noreturn]] void refuse_second_run(const char* what, const std::string& first, const std::string& second) {
   throw AutogradError(
       fmt::format("the function of a checkpoint did something else when backward ran it again ({}: {}, and then {}); "
@@ -32,7 +32,7 @@ std::vector<std::string> kinds_of(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-/// A run of the function that is under way on this thread.
+/// A run of the function on this thread.
 struct CheckpointedCall::Run {
   Run(CheckpointedCall& call_, bool is_second_) : call(call_), is_second(is_second_), enclosing(current_) {
     current_ = this;
@@ -46,15 +46,15 @@ struct CheckpointedCall::Run {
   CheckpointedCall& call;
   bool is_second;
   Run* enclosing;             ///< the run inside which this one began, or null
-  std::vector<Tensor> saved;  ///< in a second run: what ops saved so far
-  size_t draws = 0;           ///< in a second run: how many so far
+  std::vector<Tensor> saved;  ///< in a second run: the tensors that ops saved so far
+  size_t draws = 0;           ///< in a second run: the number of draws so far
 };
 
 thread_local CheckpointedCall::Run* CheckpointedCall::current_ = nullptr;
 
 CheckpointedCall::CheckpointedCall(Function function, const std::vector<Tensor>& inputs)
     : function_(std::move(function)) {
-  for (const Tensor& input : inputs) inputs_.push_back(Saved(input));  // of an enclosing checkpoint, if there is one
+  for (const Tensor& input : inputs) inputs_.push_back(Saved(input));  // an enclosing checkpoint may recompute them
 }
 
 std::vector<Tensor> CheckpointedCall::run(const std::vector<Tensor>& inputs) {

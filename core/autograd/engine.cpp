@@ -9,14 +9,16 @@
 #include <linnet/core/autograd/node.h>
 #include <linnet/core/device/kernel_access.h>
 
-/// The engine: walks a tape from its outputs back to its leaves.
+/// The engine: it walks a tape from its outputs back to its leaves.
 
 namespace linnet {
 namespace {
 
 struct Ready {
   std::shared_ptr<Node> node;
-  int64_t order;  ///< in which nodes were met, no two alike: breaks ties, so that sums have one order
+  /// The order in which the pass reached the nodes. It breaks ties, so that gradients are always summed in the same
+  /// order.
+  int64_t order;
   bool operator<(const Ready& other) const {
     return node->sequence != other.node->sequence ? node->sequence < other.node->sequence : order > other.order;
   }
@@ -26,14 +28,15 @@ class BackwardPass {
  public:
   explicit BackwardPass(bool retain) : retain_(retain) {}
 
-  /// Adds a gradient for what `node` made; it is walked once nothing above it is left.
+  /// Adds a gradient of the output of `node`. The node's turn comes when no node with a higher sequence number is
+  /// left.
   void add(const std::shared_ptr<Node>& node, const Grad& gradient) {
     const auto [entry, is_new] = pending_.try_emplace(node.get());
     if (is_new) ready_.push({node, met_++});
     entry->second.add(node->shape, gradient);
   }
 
-  /// Walks down to `lowest`, calling `arrive(node, gradient)` once a node's gradient is complete.
+  /// Walks down to sequence number `lowest`, and calls `arrive(node, gradient)` when a node's gradient is complete.
   template <class Arrive>
   void run(int64_t lowest, Arrive&& arrive) {
     while (!ready_.empty()) {
@@ -55,12 +58,12 @@ class BackwardPass {
       Tensor replaced = hook(gradient);
       if (!replaced.defined()) continue;
       if (replaced.shape() != node.shape || replaced.dtype() != node.dtype) {
-        throw ShapeError(fmt::format("a hook made {}{} of a gradient that is {}{}; keep its shape and dtype",
+        throw ShapeError(fmt::format("a hook returned {}{} for a gradient that is {}{}; keep its shape and dtype",
                                      name_of(replaced.dtype()), to_string(replaced.shape()), name_of(node.dtype),
                                      to_string(node.shape)));
       }
       if (replaced.device() != node.device) {
-        refuse_device("what a hook made of a gradient", replaced, "the gradient", node.device);
+        refuse_device("the result of a hook", replaced, "the gradient", node.device);
       }
       gradient = std::move(replaced);
     }
@@ -70,8 +73,8 @@ class BackwardPass {
   void propagate(Node& node, const Tensor& gradient) {
     if (!node.backward) {
       throw AutogradError(
-          "the tape was already walked, and what it saved is gone; compute the result anew, or pass {.retain = true} "
-          "to the first backward to walk it again");
+          "the tape was already walked, and its saved tensors are freed; compute the result again, or pass "
+          "{.retain = true} to the first backward to walk it again");
     }
     const Grads gradients = node.backward(gradient);
     if (!retain_) node.backward = nullptr;
@@ -107,7 +110,7 @@ class BackwardPass {
   std::priority_queue<Ready> ready_;
 };
 
-/// Records during the walk exactly when gradients of gradients are wanted.
+/// A guard: turns recording on during the walk if gradients of gradients are wanted, and off otherwise.
 class RecordIf {
  public:
   explicit RecordIf(bool record) {
@@ -143,7 +146,7 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
   return Tensor::empty(output.shape(), output.dtype(), output.device()).fill_(1);
 }
 
-/// A gradient as a leaf keeps it: elements of its own, since optimizers edit it.
+/// A gradient with elements of its own, for a leaf to keep. Optimizers edit it in place.
 Tensor own(const Tensor& gradient) {
   return detail::owns_elements_alone(gradient) && gradient.is_contiguous() ? gradient : gradient.clone();
 }

@@ -11,7 +11,7 @@ Tensor zeros_of(const Shape& shape, const Tensor& like) {
   return Tensor::empty(shape, like.dtype(), like.device()).fill_(0);
 }
 
-/// x as the leaf by which derivatives are taken.
+/// A leaf with the elements of x, for the derivatives by x.
 Tensor leaf_of(const Tensor& x, const char* name, Where where) {
   const Call call(name, where);
   return x.detach().set_requires_grad();

@@ -16,28 +16,28 @@
 namespace linnet {
 namespace {
 
-/// The indices of element `i` as a message shows them: [1, 2].
+/// The indices of element `i`, formatted for a message: [1, 2].
 std::string place(size_t i, const Shape& shape) {
   return to_string(detail::position_of(static_cast<int64_t>(i), shape));
 }
 
-/// A function of `inputs`, which all have gradients, and the names that messages give to these and to its results.
+/// A function of `inputs`, which all require gradients. Messages use `input_names` and `result_names`.
 struct Checked {
   detail::ListFunction f;
   std::vector<Tensor> inputs;
   std::vector<std::string> input_names, result_names;
 };
 
-/// The message of the first difference; empty where there is none.
+/// The message about the first difference; empty if there is none.
 std::string first_difference(const Checked& checked, const GradcheckOptions& options) {
   const EnableGrad enable_grad;
   std::vector<Tensor> leaves;
   leaves.reserve(checked.inputs.size());
   for (const Tensor& input : checked.inputs) leaves.push_back(input.detach().set_requires_grad());
   const std::vector<Tensor> results = checked.f(leaves);
-  std::vector<std::vector<std::vector<double>>> analytic(results.size());  // of each result by each input, twice
+  std::vector<std::vector<std::vector<double>>> analytic(results.size());  // [result][input], times 2
   for (size_t r = 0; r < results.size(); ++r) {
-    // The gradient of a result is 2, not 1, so that a backward that does not multiply by it is found.
+    // The gradient of the result is 2, not 1, to find a backward that forgets to multiply by it.
     for (const Tensor& twice : detail::jacobians(results[r], leaves, 2)) {
       analytic[r].push_back(twice.to_vector<double>());
     }
@@ -67,7 +67,7 @@ bool agrees(const Checked& checked, const GradcheckOptions& options, const char*
   return difference.empty();
 }
 
-/// f as a function of those inputs alone that require a gradient.
+/// f as a function of only those inputs that require a gradient.
 Checked of_tracked_inputs(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f,
                           const std::vector<Tensor>& inputs, const char* name, Where where) {
   const Call call(name, where);

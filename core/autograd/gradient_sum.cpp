@@ -13,7 +13,7 @@
 namespace linnet {
 namespace {
 
-/// Whether a and b, of one shape, are the same elements.
+/// Whether a and b, which have the same shape, share all elements.
 bool are_same_elements(const Tensor& a, const Tensor& b) {
   if (detail::view(a).data != detail::view(b).data) return false;
   for (int d = 0; d < a.rank(); ++d) {
@@ -22,8 +22,8 @@ bool are_same_elements(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-/// Whether x may be edited in place: nothing else has its elements, and no two indices have one element, as they have
-/// in an expanded tensor. It need not be contiguous: gradients of heads are transposed in memory.
+/// Whether x may be edited in place: no other tensor shares its elements, and no two of its indices share an element,
+/// as in an expanded tensor. It need not be contiguous, because gradients of heads are transposed in memory.
 bool is_editable(const Tensor& x) {
   if (!detail::owns_elements_alone(x)) return false;
   std::array<std::pair<int64_t, int64_t>, kMaxRank> dims;  // stride and size
@@ -46,7 +46,7 @@ void add_into(const Tensor& sum, const Tensor& a, const Tensor& b) {
   backend(sum).binary(Binary::add, detail::view(sum), detail::view(a), detail::view(b));
 }
 
-/// a + b, recorded like any op, for gradients of gradients.
+/// a + b, recorded like any other op, for gradients of gradients.
 Tensor add_gradients(const Tensor& a, const Tensor& b) {
   Op op("add_gradients", Where{}, {a, b});
   Tensor sum = Tensor::empty(a.shape(), a.dtype(), a.device());
@@ -69,7 +69,7 @@ Tensor sum_to_shape(const Tensor& grad, const Shape& shape) {
   return sum.reshape(shape);
 }
 
-/// Zeros of `shape` with the part's gradient in its place. Recorded.
+/// A tensor of `shape` with the part's gradient in its place and zeros elsewhere. Recorded.
 Tensor place_part(const Shape& shape, const PartialGrad& part) {
   const Tensor& grad = part.gradient;
   Op op("place_part", Where{}, {grad});

@@ -11,9 +11,9 @@ namespace {
 
 std::atomic<int64_t> live_nodes{0};
 
-/// A node's inputs, and the tensors that its backward saved, own further nodes. Those that become free while one is
-/// being destroyed wait in a list instead of recursing: a tape may be 100,000 ops deep. The list runs through the
-/// nodes, since a destructor cannot do without memory that it asks for.
+/// Destroys a node without recursion, because a tape may be 100,000 ops deep. A node's inputs, and the tensors that
+/// its backward saved, own further nodes. If these become free while a node is being destroyed, they wait in a list.
+/// The list is linked through the nodes themselves, because a destructor must not depend on an allocation.
 void reclaim(Node* node) {
   thread_local Node* waiting = nullptr;
   thread_local bool reclaiming = false;
@@ -46,8 +46,8 @@ void refuse_device(const std::string& what, const Tensor& gradient, const char* 
 
 void refuse_without_gradient() {
   throw AutogradError(
-      "the tensor does not require grad, so no gradient will reach it; call set_requires_grad() on it, or on what it "
-      "is computed from before that");
+      "the tensor does not require grad, so no gradient will reach it; call set_requires_grad() on it, or, before "
+      "computing it, on its inputs");
 }
 
 }  // namespace linnet

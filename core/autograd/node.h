@@ -25,21 +25,21 @@ struct [[gnu::visibility("hidden")]] Node {
 
   const char* op = "leaf";
   Where where;  ///< the user's line of the forward call
-  /// 0 for a leaf, and otherwise 1 + the inputs' maximum. A walk from the highest down thus meets a node after all
-  /// nodes that used its output. It is made from the inputs alone, so that threads which record at the same time
-  /// neither wait for each other nor change the order.
+  /// 0 for a leaf, and otherwise 1 + the largest number of its inputs. Backward walks from the highest number down,
+  /// so it reaches a node after all nodes that used its output. The number depends on the inputs alone. So threads
+  /// that record at the same time neither wait for each other nor change the order.
   int64_t sequence = 0;
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
-  Backward backward;                          ///< empty for a leaf, and once used up
+  Backward backward;                          ///< empty for a leaf, and after backward has used and freed it
   bool is_leaf = false;
-  bool frozen = false;  ///< a leaf that stopped requiring a gradient: it takes none, and stays in its tapes
+  bool frozen = false;  ///< a leaf that no longer requires a gradient: it gets none, but stays in recorded tapes
 
-  // The output's shape, dtype and device, which a gradient must have.
+  // The output's shape, dtype and device. Its gradient must have the same.
   Shape shape;
   DType dtype = DType::float32;
   Device device = Device::cpu;
 
-  Tensor grad;  ///< accumulated here when a leaf or `keeps_grad`
+  Tensor grad;  ///< the accumulated gradient of a leaf, or of any node with `keeps_grad`
   bool keeps_grad = false;
   std::vector<std::function<Tensor(const Tensor&)>> hooks;
   std::vector<std::pair<int64_t, std::function<void()>>>
@@ -53,7 +53,7 @@ struct [[gnu::visibility("hidden")]] Node {
 [[noreturn, gnu::visibility("hidden")]] void refuse_device(const std::string& what, const Tensor& gradient,
                                                            const char* owner, Device device);
 
-/// Throws AutogradError for a tensor that requires no gradient, where a gradient is to be kept or looked at.
+/// Throws AutogradError: the tensor requires no gradient, so it cannot keep one or have hooks.
 [[noreturn, gnu::visibility("hidden")]] void refuse_without_gradient();
 
 }  // namespace linnet

@@ -12,7 +12,7 @@ namespace linnet {
 
 struct Node;
 
-/// A hook that is registered while this lives.
+/// A registered hook. Its destructor removes the hook.
 class [[nodiscard("the hook is removed with its handle")]] HookHandle {
  public:
   HookHandle(std::weak_ptr<Node> node, int64_t number) : node_(std::move(node)), number_(number) {}  ///< of a hook
@@ -20,19 +20,20 @@ class [[nodiscard("the hook is removed with its handle")]] HookHandle {
   HookHandle(HookHandle&&) = default;
   HookHandle& operator=(HookHandle&&) = delete;
 
-  void remove();  ///< removes the hook, before this ends
+  void remove();  ///< removes the hook now
 
  private:
   std::weak_ptr<Node> node_;
   int64_t number_;
 };
 
-/// Calls `hook` each time that a backward has added to `leaf.grad()`, before it goes on with the rest of the tape: to
-/// send a gradient on while others are still computed. PyTorch's hook is given the tensor, this one keeps what it
-/// needs. It may take the gradient away with `set_grad({})`, and registers and removes no hooks.
+/// Calls `hook` each time that a backward has added to `leaf.grad()`, before the backward goes on with the rest of
+/// the tape. The hook can, for example, send the gradient to other ranks while the others are still computed. PyTorch
+/// passes the tensor to its hook; here the hook captures it. The hook may drop the gradient with `set_grad({})`. It
+/// must not register or remove hooks.
 ///
-/// Throws: AutogradError for a tensor that is no leaf, or does not require a gradient. What the hook throws ends the
-/// backward.
+/// Throws: AutogradError for a tensor that is not a leaf or does not require a gradient. An exception of the hook
+/// ends the backward.
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf, std::function<void()> hook, Where where = {});
 
 }  // namespace linnet

@@ -11,9 +11,9 @@
 
 /// How a checkpoint computes again. Internal to core.
 ///
-/// The tape of the first call stays, without the elements of its saved tensors. The first of these that backward
-/// reads makes the function run again. Ops then save the same tensors in the same order, and the tape takes their
-/// elements. So the walk meets the same nodes, hooks and parameters in the same order as without a checkpoint.
+/// The tape of the first call stays, without the elements of its saved tensors. When backward reads the first of
+/// these tensors, the function runs again. Ops then save the same tensors in the same order, and the tape takes their
+/// elements. So backward reaches the same nodes, hooks and parameters in the same order as without a checkpoint.
 
 namespace linnet {
 
@@ -27,10 +27,10 @@ class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared
   /// Calls the function for the first time.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
 
-  /// Notes a tensor that an op saves on this thread. Null where its elements are to be kept: outside of a checkpoint,
-  /// and in the tape of a second run, which is dropped.
+  /// Notes a tensor that an op saves on this thread. Returns null if its elements are to be kept: outside a
+  /// checkpoint, and in the tape of a second run, which is dropped.
   static std::shared_ptr<Recomputed> keep(const Tensor& tensor);
-  /// The key of a generator's next draw, or in a second run that of the first one.
+  /// The key of a generator's next draw; in a second run, the key of the same draw in the first run.
   static RandomKey draw(Generator::State& state);
 
  private:
@@ -38,7 +38,7 @@ class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared
   struct Run;
   static thread_local Run* current_;
 
-  /// Makes the elements of all saved tensors that the tape still has.
+  /// Computes the elements of all saved tensors that the tape still has.
   void run_again();
   void check_same(const Run& again, const std::vector<Tensor>& outputs) const;
 
@@ -47,10 +47,10 @@ class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared
   std::vector<std::weak_ptr<Recomputed>> saved_;  ///< in the order in which ops saved them
   std::vector<RandomKey> keys_;                   ///< of the draws, in their order
   std::vector<std::string> outputs_;              ///< dtype and shape of each
-  std::mutex mutex_;                              ///< of what Recomputed has: several threads may walk the tape
+  std::mutex mutex_;                              ///< guards the Recomputed: several threads may walk the tape
 };
 
-/// A saved tensor of a checkpoint, whose elements are made where backward needs them, and go with its last Saved.
+/// A saved tensor of a checkpoint. Its elements are computed when backward needs them, and freed with its last Saved.
 class [[gnu::visibility("hidden")]] Recomputed {
  public:
   Recomputed(std::shared_ptr<CheckpointedCall> call, const Tensor& tensor);
@@ -61,10 +61,10 @@ class [[gnu::visibility("hidden")]] Recomputed {
   friend class CheckpointedCall;
   std::shared_ptr<CheckpointedCall> call_;
   std::string kind_;  ///< dtype and shape
-  Tensor tensor_;     ///< undefined between the runs; in the first one the function may call backward itself
+  Tensor tensor_;     ///< undefined between the runs; defined in the first run, where f may itself call backward
 };
 
-/// A tensor with x's shape, dtype and history, for nothing but these.
+/// A tensor with x's shape, dtype and node in the tape, but without elements.
 [[gnu::visibility("hidden")]] Tensor without_elements(const Tensor& x);
 
 }  // namespace linnet

@@ -9,7 +9,7 @@
 namespace linnet {
 namespace {
 
-/// The recording that this thread makes, or null.
+/// The Recording that this thread is recording, or null.
 thread_local Recording* current = nullptr;
 
 /// A guard: sets `current` while it lives.
@@ -30,7 +30,7 @@ Recording::~Recording() = default;
 
 std::vector<Tensor> Recording::operator()(const std::vector<Tensor>& inputs) {
   const bool profiled =
-      detail::timed_backend(device_) != nullptr;  // a profile times each kernel, and a replay calls none
+      detail::timed_backend(device_) != nullptr;  // a Profile times each kernel, but a replay calls no kernel
   if (device_ == Device::cpu || profiled || is_under_way() || (is_warm_ && !fit(inputs))) {
     std::vector<Tensor> there;
     there.reserve(inputs.size());
@@ -113,9 +113,7 @@ void Recording::add_check(const Tensor& values, std::function<void(const Tensor&
   }
   throw ValueError(
       "within a recorded function, indices and divisors of integers must each be a view of one of its inputs, which "
-      "are "
-      "checked before each call; "
-      "work them out before, and pass them in");
+      "are checked before each call; compute them outside the function, and pass them in");
 }
 
 void Recording::check(const std::vector<Tensor>& inputs) const {
@@ -137,8 +135,8 @@ Tensor Recording::constant(const Tensor& x, Device device) {
 void Recording::check_copy() {
   if (current == nullptr || current->copies_constant_) return;
   throw DeviceError(
-      "a recorded function cannot copy numbers to the device, which later calls would not copy anew; make them "
-      "before, or pass them in as an input");
+      "a recorded function cannot copy numbers to the device, because later calls would not copy them again; "
+      "make the tensor before, or pass it in as an input");
 }
 
 void Recording::note_edit(const Tensor& edited) {
@@ -147,7 +145,8 @@ void Recording::note_edit(const Tensor& edited) {
 
 void Recording::check_generator(const Generator& generator) {
   if (current == nullptr || current->generator_ == &generator) return;
-  throw ValueError("within a recorded function, only the generator that the recording was given can be drawn from");
+  throw ValueError(
+      "a recorded function can draw random numbers only from the generator that the Recording was given");
 }
 
 }  // namespace linnet

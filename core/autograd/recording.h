@@ -12,8 +12,8 @@
 namespace linnet {
 
 /// A function of tensors, such as a whole training step, whose kernels are recorded once and then launched with one
-/// call from the host (a CUDA graph). A small model's step on a GPU spends much of its time in launching kernels one
-/// by one. The results are the same to the bit.
+/// call from the host (a CUDA graph). This saves time, because a small model's step on a GPU spends much of its time
+/// in launching kernels one by one. The results are bit-identical.
 ///
 ///     Recording step(Device::cuda, &generator, [&](const std::vector<Tensor>& batch) {
 ///       const Tensor loss = cross_entropy(model(batch[0]), batch[1]);
@@ -26,57 +26,59 @@ namespace linnet {
 ///     optimizer.set_lr(rate(i));
 ///     const double loss = step({inputs, targets})[0].item<double>();
 ///
-/// The first call runs the function without recording, so that it can make tensors that stay, such as an optimizer's
-/// moments. The second call runs it once more to record its kernels, and launches them. Later calls only launch. On
-/// the CPU, and while a Profile is active, every call runs the function.
+/// The first call runs the function without recording, so that it can make tensors that later calls use too, such as
+/// an optimizer's moments. The second call runs the function again to record its kernels, and launches them. Later
+/// calls only launch. On the CPU, and while a Profile is active, every call runs the function.
 ///
-/// Between calls only these change: the inputs, the random numbers, and an optimizer's learning rate and step counts.
-/// Every call does the same work on the same tensors, such as parameters and moments, which must outlive the
+/// From call to call, only the inputs, the random numbers, and an optimizer's learning rate and step counts can
+/// change. Every call does the same work on the same tensors, such as parameters and moments. These must outlive the
 /// Recording.
 class Recording {
  public:
-  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;  ///< what is run again
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;  ///< the recorded function
 
-  /// The function may draw from `generator` alone, which must outlive the Recording; null for no generator.
+  /// The function may draw random numbers from `generator` only, which must outlive the Recording; it is null for no
+  /// generator.
   ///
   /// Numbers that the function computes on the host keep the values of the second call, so set the learning rate
-  /// outside the function. Gradients of an earlier call are not seen, so end the function with `zero_grad`. The
-  /// function must not read tensors of the device (`item`, `to_vector`, printing), copy tensors to it, or take
-  /// batches of a Loader.
+  /// outside the function. A call does not see the gradients of the call before, so end the function with
+  /// `zero_grad`. The function must not read tensors on the device (`item`, `to_vector`, printing), copy tensors to
+  /// it, or take batches from a Loader.
   Recording(Device device, Generator* generator, Function function);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// Calls the function with the inputs, copied to the device, and returns its results without history. The next
-  /// call overwrites them. While a call records, other threads' copies to the device wait, a Loader's too; other
-  /// threads must not use the device otherwise.
+  /// Calls the function with the inputs, copied to the device, and returns its detached results. The next call
+  /// overwrites them. While a call records, copies of other threads to the device wait, also those of a Loader; other
+  /// threads must not use the device in any other way.
   ///
-  /// Shapes: those of the first call are recorded; with others, or other dtypes, the function is run without
-  /// recording.
-  /// Throws: what the function throws. The call that records throws DeviceError for a function that reads or copies
-  /// as it must not, and says what to do instead; everything stays usable but the gradients that the function had
-  /// reached, which `zero_grad` drops. A replay throws IndexError, before anything is changed, for inputs that the
-  /// function uses as indices or targets and that are out of range. Inputs on the CPU are checked there, without a
-  /// wait for the device.
+  /// Shapes: the Recording is for the shapes and dtypes of the first call. A call with others runs the function
+  /// without recording.
+  /// Throws: what the function throws. The call that records throws DeviceError if the function reads or copies as it
+  /// must not, and says what to do instead. After that only the gradients that the function had already computed are
+  /// unusable; `zero_grad` drops them. A replay throws IndexError for inputs out of range that the function uses as
+  /// indices or targets, before it changes anything. Inputs on the CPU are checked there, without a wait for the
+  /// device.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
   // ---- For ops ----
 
   /// Whether this thread is inside the call that records.
   static bool is_under_way();
-  /// Calls `check` with `values` on the CPU before kernels rely on them, and in a recording again at each replay.
+  /// Calls `check` with `values`, copied to the CPU, before kernels use them. In a recording, each replay calls it
+  /// again.
   ///
   /// Throws: what `check` throws; ValueError in a recording when `values` are not a view of one of its inputs.
   static void check_values(const Tensor& values, std::function<void(const Tensor& on_cpu)> check);
-  /// `x` copied to `device`, where its values depend on sizes alone. In a recording this copy is allowed, and each
-  /// replay copies again.
+  /// Copies `x` to `device`. The values of `x` must depend on sizes alone. In a recording this copy is allowed, and
+  /// each replay copies the same values again.
   static Tensor constant(const Tensor& x, Device device);
-  /// Refuses a copy to the device in a recording, since each replay would see the same values.
+  /// Refuses a copy to the device in a recording, because each replay would see the same values.
   ///
   /// Throws: DeviceError in a recording, unless `constant` makes the copy.
   static void check_copy();
-  /// Notes an in-place edit, so that each replay counts it as an edit too.
+  /// Notes an in-place edit, so that each replay increases the tensor's version counter too.
   static void note_edit(const Tensor& edited);
   /// Throws: ValueError in a recording that has another generator.
   static void check_generator(const Generator& generator);

@@ -158,7 +158,7 @@ Tensor Op::add_node(Tensor output, Backward backward) {
 Tensor Op::non_differentiable(Tensor output, const char* reason) {
   finished_ = true;
   if (!tracked() || !is_floating(output.dtype())) return output;
-  const bool named = outermost()->name() == std::string_view(name());  // messages then begin with the name already
+  const bool named = outermost()->name() == std::string_view(name());  // then the message begins with it anyway
   throw AutogradError(
       fmt::format("{}{}has no gradient: {}. An input requires grad; pass input.detach(), or call it under NoGrad",
                   named ? "" : name(), named ? "" : " ", reason));

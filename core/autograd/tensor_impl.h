@@ -33,7 +33,7 @@ struct [[gnu::visibility("hidden")]] Tensor::Impl {
   Strides strides;
   DType dtype;
   std::shared_ptr<Node>
-      node;  ///< the op that made it, or the leaf that accumulates its gradient; null without gradient
+      node;  ///< of the op that made the tensor, or of a leaf; null if the tensor requires no gradient
 };
 
 /// Access from a Tensor to the data behind it.

@@ -19,11 +19,11 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-/// Blocks from this size on ask for huge pages. New memory then costs one page fault instead of 512, and the rows of
-/// a large matrix, each on other pages, need fewer look-ups in the page table.
+/// Blocks of at least this size ask for huge pages. New memory then costs one page fault instead of 512. And the rows
+/// of a large matrix, which are on different pages, need fewer look-ups in the page table.
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
-/// What may be kept beyond twice the bytes that were ever live.
+/// The number of bytes that may be kept beyond twice the largest number of live bytes.
 constexpr int64_t kSpare = int64_t{256} << 20;
 
 void* take(int64_t bytes) {
@@ -43,7 +43,7 @@ void refuse(int64_t bytes, int64_t live) {
                   bytes, live, stats().cached));
 }
 
-/// The cache. It is never destroyed, because static tensors may outlive any static of ours.
+/// The cache. It is never destroyed, because static tensors may outlive our static objects.
 BlockCache& cache() {
   static BlockCache* const instance = [] {
     handle_forks();
@@ -60,7 +60,7 @@ class ThreadBlocks {
   ThreadBlocks(const ThreadBlocks&) = delete;
   ThreadBlocks& operator=(const ThreadBlocks&) = delete;
 
-  /// Takes the latest block of this size, or returns null.
+  /// Returns the block of this size that was kept last, or null.
   void* take(int64_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto block =
@@ -107,7 +107,7 @@ class ThreadBlocks {
     cache().deallocate(oldest.data, oldest.bytes);
   }
 
-  std::mutex mutex_;  // for `release_cached`, which any thread may call
+  std::mutex mutex_;  // because any thread may call `release_cached`
   std::vector<Block> blocks_;
   int64_t bytes_ = 0;
 };
@@ -149,7 +149,7 @@ Registry& registry() {
   return *instance;
 }
 
-// Called around a fork. All other code takes the locks in the same order.
+// Called before and after a fork. All other code takes the locks in the same order.
 void lock() {
   registry().lock();
   cache().lock();
@@ -159,7 +159,7 @@ void unlock() {
   registry().unlock();
 }
 
-/// Whether this thread's blocks are gone because it ends. Destructors that follow may still run kernels.
+/// Whether this thread's blocks were freed because the thread ends. Later destructors may still run kernels.
 thread_local bool ended = false;
 
 ThreadBlocks::ThreadBlocks() { registry().add(this); }

@@ -4,8 +4,8 @@
 
 #include <linnet/core/device/backend.h>
 
-/// Memory of the CPU's tensors. The block of a tensor that dies is kept for the next tensor of about that size, so
-/// that a warm training step allocates nothing from the system.
+/// Memory of the CPU's tensors. The block of a destroyed tensor is kept for the next tensor of about that size, so
+/// that a training step allocates nothing from the system after the first steps.
 namespace linnet::cpu_memory {
 
 /// A block of memory, 64-byte aligned.
@@ -15,8 +15,8 @@ void* allocate(int64_t bytes);
 /// Returns a block from `allocate`, with its size.
 void deallocate(void* data, int64_t bytes);
 
-/// Scratch of a kernel, returned by the same thread. The thread keeps the block for its next task, up to 2 MiB, so
-/// that the block stays near its core and no thread waits for another.
+/// Scratch memory of a kernel; the thread that allocated it must return it. The thread keeps up to 2 MiB of blocks
+/// for its next tasks, so that a block stays in its core's cache and no thread waits for another.
 void* allocate_scratch(int64_t bytes);
 void deallocate_scratch(void* data, int64_t bytes);
 

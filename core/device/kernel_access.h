@@ -6,7 +6,7 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/core/tensor.h>
 
-/// Access to a tensor for ops, beyond tensor.h: its memory for kernels, the count of its edits, its node in the tape.
+/// Access to a tensor for ops, beyond tensor.h: its memory for kernels, its version counter, its node in the tape.
 
 namespace linnet {
 
@@ -21,23 +21,23 @@ namespace detail {
 View view(const Tensor& x);
 /// A view of x's elements without history, with any strides, and an offset in elements from x's first element.
 Tensor as_strided(const Tensor& x, const Shape& shape, const Strides& strides, int64_t offset);
-/// The same view for indices start, start + step, … (`length` of them) of a dim. Unlike an op's result, it may hold
+/// A view without history of `length` indices start, start + step, … of a dim. Unlike an op's result, it may hold
 /// elements that are not set yet: AnomalyMode does not check it.
 Tensor narrow(const Tensor& x, int dim, int64_t start, int64_t length, int64_t step = 1);
-/// The whole memory that `x` is a view of, as a row-major tensor of `shape` without history. Undefined where it holds
-/// another number of elements, or comes from `from_memory`.
+/// The whole memory that `x` is a view of, as a row-major tensor of `shape` without history. Returns an undefined
+/// tensor if the memory has another number of elements or comes from `from_memory`.
 Tensor whole_storage_as(const Tensor& x, const Shape& shape);
 /// A tensor over the caller's memory, for `from_memory` in ops/array/creation.h.
 Tensor borrow(void* data, const Shape& shape, DType dtype, std::shared_ptr<void> keep_alive);
 /// Whether no other tensor shares x's elements, and they are not the caller's memory.
 bool owns_elements_alone(const Tensor& x);
 
-/// The number of edits of the elements so far, through any tensor that shares them.
+/// The number of in-place edits of the elements so far, through any tensor that shares them.
 uint64_t version(const Tensor& x);
 /// Counts an in-place edit.
 void bump_version(const Tensor& x);
 
-/// The tensor's node in the tape; null where it has none.
+/// The tensor's node in the tape; null if it has none.
 const std::shared_ptr<Node>& node(const Tensor& x);
 void set_node(const Tensor& x, std::shared_ptr<Node> node);
 

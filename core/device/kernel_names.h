@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// The variants of kernels in `core/device/backend.h` that have several. `name_of` is the name in a profile; the
-/// compiler warns of a variant without a name. C++17, so that nvcc reads it.
+/// The variants of the kernels in `core/device/backend.h`. `name_of` is the name in a profile; the compiler warns of
+/// a variant without a name. The code is C++17, so that nvcc compiles it.
 
 namespace linnet {
 
@@ -59,8 +59,8 @@ constexpr const char* name_of(Unary op) {
 
 // clang-format off
 
-/// y = f(a, b). `leaky_relu` and `elu` take (x, their parameter). The `*_backward` take (cotangent, x), or (cotangent,
-/// y) for tanh and sigmoid.
+/// y = f(a, b). `leaky_relu` and `elu` take (x, their parameter). The variants `*_backward` take (cotangent, x), but
+/// those of tanh and sigmoid (cotangent, y).
 enum class Binary : uint8_t {
   add, sub, mul, div, remainder, pow, atan2, maximum, minimum, leaky_relu, elu, tanh_backward, sigmoid_backward,
   relu_backward, gelu_backward, gelu_tanh_backward, silu_backward, softplus_backward, elu_backward

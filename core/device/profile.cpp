@@ -9,7 +9,8 @@
 #include <linnet/core/device/profiled_call.h>
 #include <linnet/core/error.h>
 
-/// A table of kernels that time the kernels of the real table. No op and no kernel knows of it.
+/// A kernel table whose functions call the kernels of the real table and time them. Ops and kernels do not know of
+/// it.
 
 namespace linnet {
 namespace {
@@ -76,7 +77,7 @@ struct Name {
   }
 };
 
-/// Waits for a GPU's kernels, whose calls return before they end, by reading a byte of its memory.
+/// Waits for a GPU's kernels by reading a byte of its memory. Their calls return before they end.
 void wait_for(Device device) {
   if (device == Device::cpu) return;
   const Backend& gpu = detail::untimed_backend(device);
@@ -105,7 +106,7 @@ struct Timed<kDevice, kKernel, kName> {
       (real.*kKernel)(arguments...);
       wait_for(kDevice);
     } else {
-      return (real.*kKernel)(arguments...);  // a result on the host: the kernel has waited
+      return (real.*kKernel)(arguments...);  // the result is on the host, so the call has waited for the kernel
     }
   }
 };

@@ -4,18 +4,18 @@
 
 namespace linnet::detail {
 
-/// A guard: the profile that lives on this thread, if any, gets the time of this block as that of a call. Internal to
+/// A guard: if there is a Profile on this thread, it records the guard's lifetime as the time of a call. Internal to
 /// core.
 class [[gnu::visibility("hidden")]] ProfiledCall {
  public:
-  /// Of the op that is under way, unless `call` names another.
+  /// The call belongs to the running op, unless `call` names another.
   explicit ProfiledCall(KernelCall call);
   ~ProfiledCall();
   ProfiledCall(const ProfiledCall&) = delete;
   ProfiledCall& operator=(const ProfiledCall&) = delete;
 
  private:
-  Profile* profile_;  ///< null where none lives
+  Profile* profile_;  ///< null if there is none
   KernelCall call_;
 };
 

@@ -10,7 +10,7 @@
 namespace linnet::detail {
 
 std::optional<int> local_rank() {
-  // Of Open MPI; of MPICH and Intel MPI; of Slurm.
+  // The variables of Open MPI; of MPICH and Intel MPI; of Slurm.
   for (const char* const name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
     if (const char* const rank = std::getenv(name)) return std::atoi(rank);
   }

@@ -7,14 +7,15 @@
 
 namespace linnet::detail {
 
-/// The number of this rank among those on its host, by the launcher's variables; none where no launcher set one.
+/// The number of this rank among those on its host, which launchers set in the environment; nothing without a
+/// launcher.
 std::optional<int> local_rank();
 
-/// What CUDA_VISIBLE_DEVICES must be for a rank to see one GPU of its own: its entry of `visible`, or its number
-/// where `visible` is null. A single entry stays, since launchers such as Slurm's name the GPU of each rank
-/// themselves.
+/// The value of CUDA_VISIBLE_DEVICES with which a rank sees only its own GPU. It is the rank's entry of `visible`, or
+/// the rank's number if `visible` is null. If `visible` has one entry, it is that entry, because some launchers, such
+/// as Slurm's, have already chosen the GPU of each rank.
 ///
-/// Throws: DeviceError where `visible` has several entries and fewer than there are ranks.
+/// Throws: DeviceError if `visible` has several entries, but none for this rank.
 std::string visible_gpu(const char* visible, int local_rank);
 
 }  // namespace linnet::detail

@@ -1,11 +1,12 @@
-# Messages between processes by MPI if it is found, else the stub that stands in for it. The library is loaded when it
-# is needed: only its headers and its name are of use here. Included by the project's CMakeLists.txt.
+# Builds the messages between processes by MPI if MPI is found, and otherwise the stub that replaces them. The library
+# is loaded at run time, so the build needs only its headers and its name. The project's CMakeLists.txt includes this
+# file.
 
 set(LINNET_HAS_MPI FALSE)
 if(NOT LINNET_MPI STREQUAL "OFF")
-  set(MPI_CXX_SKIP_MPICXX ON)  # the functions of C alone
+  set(MPI_CXX_SKIP_MPICXX ON)  # only the C functions
   find_package(MPI QUIET COMPONENTS CXX)
-  # The library that has MPI's functions, of Open MPI and Intel MPI or of MPICH; others belong to it.
+  # The library with MPI's functions is libmpi in Open MPI and Intel MPI, and libmpich in MPICH.
   foreach(name IN LISTS MPI_CXX_LIB_NAMES)
     if(name MATCHES "^(mpi|mpich)$")
       set(LINNET_HAS_MPI TRUE)
@@ -37,7 +38,7 @@ if(LINNET_HAS_MPI)
     "LINNET_MPI_NAME=\"${mpi_name}\";LINNET_MPI_PATH=\"${mpi_library}\";OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX")
 else()
   if(NOT LINNET_MPI STREQUAL "OFF")
-    message(STATUS "linnet: programs for one process, since no MPI was found (openmpi-bin, libopenmpi-dev)")
+    message(STATUS "linnet: programs run as one process, because no MPI was found (openmpi-bin, libopenmpi-dev)")
   endif()
   target_sources(linnet PRIVATE core/distributed/stub.cpp)
 endif()

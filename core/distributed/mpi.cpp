@@ -12,9 +12,9 @@
 #include <linnet/core/distributed/transport.h>
 #include <linnet/core/error.h>
 
-/// The messages of a ProcessGroup by MPI. Its library is loaded when a launcher has started the program, or where the
-/// program has loaded it itself. Linking it would cost every start of a program some milliseconds, and a program that
-/// was built here would not start where MPI is not installed.
+/// The messages of a ProcessGroup by MPI. The MPI library is used if a launcher has started the program, or if the
+/// program has loaded it itself. It is not linked, because linking would make every program start some milliseconds
+/// later, and would keep programs from starting on machines without MPI.
 
 namespace linnet {
 namespace {
@@ -28,17 +28,17 @@ constexpr const char* kPackage = "mpich";
 #endif
 
 std::string remedy() {
-  return fmt::format("install what has it, such as the package {}, or name its folder in LD_LIBRARY_PATH", kPackage);
+  return fmt::format("install it, for example with the package {}, or name its folder in LD_LIBRARY_PATH", kPackage);
 }
 
-/// Finds a function or a variable of the library.
+/// A function or a variable of the library.
 class Symbol {
  public:
   Symbol(void* library, const char* name) : address_(dlsym(library, name)) {
     if (address_ == nullptr) throw IoError(fmt::format("{} has no {}; {}", LINNET_MPI_NAME, name, remedy()));
   }
   template <class Type>
-  operator Type*() const {  // NOLINT(google-explicit-constructor): to the type of what it is assigned to
+  operator Type*() const {  // NOLINT(google-explicit-constructor): to the type of the initialised variable
     return reinterpret_cast<Type*>(address_);
   }
 
@@ -46,8 +46,8 @@ class Symbol {
   void* address_;
 };
 
-/// The functions and handles of MPI that are used here. Open MPI's handles are addresses of variables, MPICH's are
-/// numbers.
+/// The functions and handles of MPI that are used here. Handles are addresses of variables in Open MPI, and numbers
+/// in MPICH.
 struct Mpi {
   explicit Mpi(void* opened) : library(opened) {}
 
@@ -97,8 +97,8 @@ struct Mpi {
   }
 };
 
-/// MPI's state in this process: initialised here or by the program, and finalised with the process if it was here.
-/// Never destroyed, since groups may live as long as the process.
+/// MPI's state in this process. It is initialised here, or by the program before. If it was initialised here, it is
+/// finalised when the process ends. Never destroyed, because groups may live as long as the process.
 class Session {
  public:
   explicit Session(void* library) : mpi_(library) {
@@ -122,9 +122,9 @@ class Session {
     mpi_.finalized(&is_finalized);
     return is_finalized != 0;
   }
-  /// Throws IoError unless the calling thread may use MPI beside threads that do not.
+  /// Throws IoError unless the calling thread may use MPI in a program with several threads.
   void check_threads() const {
-    if (is_finalized()) throw IoError("the program has finalised MPI, which cannot begin anew; do so at its end");
+    if (is_finalized()) throw IoError("the program has finalised MPI, which cannot restart; finalise it at its end");
     int is_main = 0;
     mpi_.check(mpi_.is_thread_main(&is_main), "MPI_Is_thread_main");
     if (is_main == 0) throw IoError("MPI was initialised on another thread; make the ProcessGroup there");
@@ -133,7 +133,7 @@ class Session {
         "MPI was initialised without MPI_THREAD_FUNNELED, which linnet's threads need; {}",
         is_own_ ? "this MPI does not provide it: use another" : "call MPI_Init_thread with it in place of MPI_Init"));
   }
-  /// From now on this process ends without the others, which the launcher notices.
+  /// After this call, the process ends without MPI_Finalize, and the launcher ends the other processes.
   void fail() { has_failed_ = true; }
 
  private:
@@ -147,8 +147,8 @@ class Session {
   bool is_own_ = false, has_failed_ = false;
 };
 
-/// For a profile, a call of one of MPI's functions. In a backward, a network may work beside the processor meanwhile;
-/// after it, the processor waits.
+/// A call of an MPI function, for a profile. During backward, the network may work while the processor computes;
+/// after backward, the processor waits.
 KernelCall call_of(const char* function) {
   KernelCall call;
   call.op = "messages";
@@ -156,7 +156,7 @@ KernelCall call_of(const char* function) {
   return call;
 }
 
-/// Requests of MPI under way.
+/// Running MPI requests.
 class Requests : public Work::Steps {
  public:
   explicit Requests(const Mpi& mpi) : mpi_(mpi) {}
@@ -182,7 +182,7 @@ class MpiTransport : public detail::Transport {
  public:
   explicit MpiTransport(Session& session) : session_(session), mpi_(session.mpi()) {
     session.check_threads();
-    for (MPI_Comm* const own : {&comm_, &end_}) {  // their messages do not meet those of the program
+    for (MPI_Comm* const own : {&comm_, &end_}) {  // separates our messages from the program's
       mpi_.check(mpi_.comm_dup(mpi_.world, own), "MPI_Comm_dup");
       mpi_.check(mpi_.comm_set_errhandler(*own, mpi_.errors_return), "MPI_Comm_set_errhandler");
     }
@@ -190,7 +190,7 @@ class MpiTransport : public detail::Transport {
     mpi_.check(mpi_.comm_size(comm_, &size_), "MPI_Comm_size");
   }
   ~MpiTransport() override {
-    if (has_failed_ || session_.is_finalized()) return;  // freeing waits for the others
+    if (has_failed_ || session_.is_finalized()) return;  // freeing would wait for the other ranks
     mpi_.comm_free(&comm_);
     mpi_.comm_free(&end_);
   }
@@ -250,13 +250,13 @@ class MpiTransport : public detail::Transport {
  private:
   Session& session_;
   const Mpi& mpi_;
-  MPI_Comm comm_{}, end_{};  // end_ has the messages of barrier_within, which others may be late for
+  MPI_Comm comm_{}, end_{};  // end_ is only for barrier_within, which other ranks may never reach
   int rank_ = 0, size_ = 1;
   bool has_failed_ = false;
 };
 
-/// The library, if the program has it; else, where a launcher started the program, loaded. Its own plugins look for
-/// its symbols among the global ones.
+/// The MPI library if the program has loaded it. Otherwise, if a launcher started the program, loads it. Its symbols
+/// must be global, because MPI's own plugins look for them there.
 void* open_mpi() {
   constexpr int kGlobal = RTLD_NOW | RTLD_GLOBAL;
   void* library = dlopen(LINNET_MPI_NAME, kGlobal | RTLD_NOLOAD);
@@ -285,7 +285,7 @@ std::unique_ptr<detail::Transport> detail::mpi_transport() {
   if (!is_needed(library)) return nullptr;
   static Session* const session = new Session(library);
   auto transport = std::make_unique<MpiTransport>(*session);
-  // Under the launcher of another MPI, each process believes that it was started alone.
+  // If the launcher belongs to another MPI, each process sees a group of one.
   if (transport->size() == 1 && launched_processes() > 1) {
     throw IoError(
         fmt::format("a launcher of MPI started {} processes, but {} sees only one, since it belongs to {} and the "

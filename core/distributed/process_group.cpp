@@ -19,14 +19,14 @@
 namespace linnet {
 namespace {
 
-/// MPI promises tags up to 32,767.
+/// MPI guarantees tags up to 32,767.
 constexpr int kTags = 32'768;
 
 int64_t message_bytes(const Tensor& x) {
   const int64_t bytes = x.numel() * size_of(x.dtype());
   if (bytes <= std::numeric_limits<int>::max()) return bytes;
-  throw ValueError(
-      fmt::format("{} bytes are more than a message takes, which is less than 2 GiB; send parts of it", bytes));
+  throw ValueError(fmt::format(
+      "{} bytes are too many for one message, which takes less than 2 GiB; send the tensor in parts", bytes));
 }
 
 /// A single message.
@@ -41,12 +41,12 @@ class Message : public Work::Steps {
   }
 
  private:
-  std::function<Work()> begin_;  ///< has the tensor, whose memory the message needs until its end
+  std::function<Work()> begin_;  ///< captures the tensor, because the message needs its memory until the end
   bool has_begun_ = false;
   Work work_;
 };
 
-/// A sum of a tensor on a GPU, made in a copy on the CPU.
+/// A sum of a tensor on a GPU that is computed in a copy on the CPU.
 class SumByCopy : public Work::Steps {
  public:
   SumByCopy(Tensor x, Tensor copy, Work sum) : x_(std::move(x)), copy_(std::move(copy)), sum_(std::move(sum)) {}
@@ -68,7 +68,7 @@ class SumByCopy : public Work::Steps {
 
 Work detail::Messages::start(std::unique_ptr<Work::Steps> steps) {
   Work work(std::move(steps));
-  work.is_completed();  // begins
+  work.is_completed();  // starts the operation
   return work;
 }
 
@@ -138,7 +138,7 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
     if (direct == nullptr) {
       message = rank_ == source ? message.to(Device::cpu) : Tensor::empty(tensor.shape(), tensor.dtype());
     }
-    message = message.contiguous();  // the tensor itself, where that is contiguous
+    message = message.contiguous();  // the tensor itself if it is contiguous
     detail::Messages* const way = direct != nullptr ? direct : transport_.get();
     const auto begin = [way, message, bytes, source]() -> Work {
       way->broadcast(detail::view(message).data, bytes, source);
@@ -170,7 +170,7 @@ std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
   return texts;
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): by value since it is written to, as in all_reduce
+// NOLINTNEXTLINE(performance-unnecessary-value-param): by value because it is written to, as in all_reduce
 Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
   const Call call("all_reduce", where);
   message_bytes(x);
@@ -213,7 +213,7 @@ void ProcessGroup::abort(int code) {
 }
 
 int detail::launched_processes() {
-  // Of Open MPI; of MPICH, Intel MPI and Slurm.
+  // The variables of Open MPI; of MPICH, Intel MPI and Slurm.
   for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const char* const size = std::getenv(name)) return std::atoi(size);
   }
@@ -222,7 +222,7 @@ int detail::launched_processes() {
 
 bool started_by_mpi_launcher() {
   const int processes = detail::launched_processes();
-  return processes > 0 ? processes > 1 : std::getenv("PMIX_RANK") != nullptr;  // PMIx tells MPI alone how many
+  return processes > 0 ? processes > 1 : std::getenv("PMIX_RANK") != nullptr;  // only MPI can ask PMIx for the number
 }
 
 }  // namespace linnet

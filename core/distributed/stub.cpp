@@ -3,7 +3,7 @@
 
 namespace linnet {
 
-/// Stands in for mpi.cpp in a build without MPI.
+/// Replaces mpi.cpp in a build without MPI.
 std::unique_ptr<detail::Transport> detail::mpi_transport() {
   if (!started_by_mpi_launcher()) return nullptr;
   throw IoError(

@@ -13,13 +13,14 @@ namespace linnet {
 /// then an all-gather (Thakur et al. 2005, "Optimization of collective communication operations in MPICH"). Internal
 /// to core.
 ///
-/// In step k of the first half, ranks that differ in bit k alone have the same part of the tensor, summed over their
-/// own 2^k neighbours. Each keeps a half of this part, sends the other half, and adds what it receives. Both sums of
-/// an element thus meet as the tree has it, and a + b has the bits of b + a. The second half takes the same steps
-/// back and exchanges whole parts.
+/// In step k of the first half, two ranks that differ only in bit k are partners. Both have the same part of the
+/// tensor, each summed over its own group of 2^k neighbours. Each keeps a half of this part, sends the other half,
+/// and adds the half that it receives. So the two sums of an element are added as in the tree; who adds does not
+/// matter, because a + b and b + a have the same bits. The second half takes the same steps back and exchanges whole
+/// parts.
 class [[gnu::visibility("hidden")]] TreeSum : public Work::Steps {
  public:
-  /// `x` is contiguous. `sent` counts the bytes that are sent. Exchanges begin with the first `advance`.
+  /// `x` is contiguous. `sent` counts the bytes sent. Exchanges begin with the first `advance`.
   TreeSum(detail::Messages& messages, const Tensor& x, int tag, std::shared_ptr<int64_t> sent);
 
   bool advance(bool wait) override;
@@ -32,7 +33,7 @@ class [[gnu::visibility("hidden")]] TreeSum : public Work::Steps {
 
   bool is_halving() const { return step_ < levels_; }
   bool is_done() const { return step_ == 2 * levels_; }
-  /// The bit in which the partner of this step differs.
+  /// The bit of the rank in which the partner of this step differs.
   int bit() const { return is_halving() ? step_ : 2 * levels_ - 1 - step_; }
   /// The halves of the part that this rank and its partner have in this step: its own and the partner's.
   std::pair<Part, Part> halves() const;
@@ -42,11 +43,11 @@ class [[gnu::visibility("hidden")]] TreeSum : public Work::Steps {
 
   detail::Messages& messages_;
   Tensor x_;
-  Tensor received_;  ///< of the first half. Messages between GPUs may not have reached it until this is destroyed.
+  Tensor received_;  ///< of the first half; kept to the end, because messages between GPUs may arrive late
   int tag_, levels_;
   std::shared_ptr<int64_t> sent_;
   int step_ = 0;
-  std::vector<Part> parts_;  ///< that this rank had before each step of the first half, and after it
+  std::vector<Part> parts_;  ///< the parts that this rank had before each step of the first half, and after the last
   bool is_under_way_ = false;
   Work exchange_;
 };

@@ -28,14 +28,15 @@ bool is_still_named(int descriptor, const std::filesystem::path& path) {
          opened.st_ino == named.st_ino;
 }
 
-/// Opens an empty file, and locks it until it is closed or the process ends. An existing file is taken over, unless
-/// another process has its lock: then it returns -1 with errno EWOULDBLOCK. Other errors return -1 with their errno.
+/// Opens an empty file, and locks it until it is closed or the process ends. An existing file is reused, unless
+/// another process has locked it: then this returns -1 with errno EWOULDBLOCK. Other errors return -1 with their
+/// errno.
 int open_locked(const std::filesystem::path& path) {
   for (;;) {
     const int descriptor = detail::uninterrupted(
         [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
     if (descriptor < 0) return -1;
-    // A file system without locks gives another error; the file then counts as ours.
+    // A file system without locks returns another error. We then use the file as if it were locked.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       ::close(descriptor);
       errno = EWOULDBLOCK;
@@ -60,7 +61,7 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   return std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path) : path;
 }
 
-/// Gives the new file the permissions of the one whose place it takes, if there is one.
+/// Gives the new file the permissions of the file that it will replace, if there is one.
 void keep_permissions(int descriptor, const std::filesystem::path& path) {
   struct stat old{};
   if (::stat(path.c_str(), &old) == 0) ::fchmod(descriptor, old.st_mode & 07777);
@@ -85,7 +86,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path)
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
-  ::unlink(temporary_.c_str());  // before the lock ends: then another process may create a file of this name
+  ::unlink(temporary_.c_str());  // before the lock ends, because another process may then create a file of this name
   ::close(descriptor_);
 }
 
@@ -94,7 +95,7 @@ void AtomicFile::write(const void* data, int64_t bytes) {
 }
 
 void AtomicFile::commit() {
-  const std::filesystem::path parent = folder_of(path_);  // before the rename: if it throws, the old file stays
+  const std::filesystem::path parent = folder_of(path_);  // before the rename: if this throws, the old file stays
   if (detail::uninterrupted([&] { return ::fsync(descriptor_); }) != 0) {
     fail("free some space or choose another folder");
   }

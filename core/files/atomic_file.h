@@ -7,25 +7,25 @@ namespace linnet {
 
 /// A file that appears under its name only when it is complete. Writes go to `.<name>.tmp` in the same folder, and
 /// `commit` flushes this temporary file to the disk and renames it. Without `commit` the destructor removes it, and
-/// an older file of the name stays as it was. A process that is killed leaves the temporary file, which the next
-/// process that writes under the name takes over. The file has the permissions of the older one. Where the name is a
-/// symbolic link, it stays, and the file that it points to is the one that is replaced.
+/// an older file of that name does not change. A process that is killed leaves its temporary file behind; the next
+/// process that writes to the same name uses it. The new file gets the permissions of the older one. If the name is a
+/// symbolic link, the link stays, and the file that it points to is replaced.
 class AtomicFile {
  public:
   /// Throws: IoError when the folder cannot be written to, when the name belongs to something other than a file, or
-  /// while another AtomicFile of any process has the name.
+  /// while any process has another AtomicFile of this name.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Appends.
+  /// Appends bytes.
   ///
   /// Throws: IoError, for example when the disk is full.
   void write(const void* data, int64_t bytes);
-  /// Puts the file in its place, durably: after a power cut the new file is there, and not the old one.
+  /// Renames the file to its name. The change survives a power cut that happens after this returns.
   ///
-  /// Throws: IoError. If the disk fails after the rename, the file is in its place, and the message says so.
+  /// Throws: IoError. If the disk fails after the rename, the new file has its name, and the message says so.
   void commit();
 
  private:

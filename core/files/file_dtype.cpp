@@ -9,9 +9,9 @@
 namespace linnet::detail {
 namespace {
 
-/// The value of a floating-point code of few bits. Codes follow IEEE 754, but a code of 4 exponent bits has no
-/// infinity: its highest exponent is an ordinary one, and NaN is the code with all bits set (E4M3, Micikevicius et
-/// al. 2022, table 1).
+/// The value of a floating-point code of 8 or 16 bits. Codes follow IEEE 754, except those with 4 exponent bits.
+/// These have no infinity: the highest exponent is an ordinary one, and NaN is the code with all bits set (E4M3,
+/// Micikevicius et al. 2022, table 1).
 float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
   const uint32_t mantissa = code & ((1U << mantissa_bits) - 1);
   const uint32_t highest = (1U << exponent_bits) - 1, exponent = code >> mantissa_bits & highest;
@@ -25,7 +25,7 @@ float small_float(uint32_t code, int exponent_bits, int mantissa_bits) {
   return sign * std::ldexp(significand, static_cast<int>(normal ? exponent : 1) - bias - mantissa_bits);
 }
 
-/// Converts floating-point codes of 8 or 16 bits with a table of all codes.
+/// Converts floating-point codes of 8 or 16 bits by looking them up in a table of all codes.
 template <class Code, int kExponentBits, int kMantissaBits>
 std::optional<std::string> widen_float(const std::byte* from, int64_t count, void* to) {
   static const std::vector<float> table = [] {

@@ -8,18 +8,18 @@
 
 namespace linnet::detail {
 
-/// The errors of reading one file. This file is not installed, because it needs fmt's.
+/// The errors of reading one file. This header is not installed, because it includes fmt's headers.
 struct FileErrors {
   std::string path;
   std::string format;     ///< "a .npy file"
-  std::string part = {};  ///< the entry of an archive that is read, as "'x.npy': "
+  std::string part = {};  ///< the entry of an archive that is being read, such as "'x.npy': "
 
-  /// The bytes are not what the format asks for.
+  /// Throws for bytes that violate the format.
   [[noreturn]] void damaged(const std::string& what) const {
     throw IoError(
         fmt::format("'{}' is damaged, truncated or not {}: {}{}; make or copy it again", path, format, part, what));
   }
-  /// The content is sound, but nothing that linnet reads; `what` says what to do.
+  /// Throws for a valid file that linnet does not support; `what` says what to do.
   [[noreturn]] void refused(const std::string& what) const { throw refusal(what); }
   IoError refusal(const std::string& what) const { return IoError(fmt::format("'{}': {}{}", path, part, what)); }
 };

@@ -29,7 +29,7 @@ void prepare_json(std::string& text) {
     } else if (c == ']' || c == '}') {
       --depth;
     } else if ((c == '[' || c == '{') && ++depth > kMaxDepth) {
-      refuse(fmt::format("byte {}: lists and objects lie more than {} deep within each other", i, kMaxDepth));
+      refuse(fmt::format("byte {}: lists and objects are nested more than {} deep", i, kMaxDepth));
     }
   }
 }

@@ -29,15 +29,15 @@ namespace {
 
 using detail::FileErrors;
 
-constexpr std::string_view kSuffix = ".npy";  // of entries in archives
+constexpr std::string_view kSuffix = ".npy";  // of the names of entries in archives
 
 /// The bytes of a file, or of an entry of an archive.
 struct ByteSource {
   int64_t size;
-  std::function<void(void* to, int64_t bytes)> read;  ///< the next bytes; an error where there are fewer
+  std::function<void(void* to, int64_t bytes)> read;  ///< reads the next bytes; throws if there are fewer
 };
 
-/// An array's place and kind in the bytes of a file.
+/// An array in the bytes of a file, as its header describes it.
 struct NpyArray {
   const detail::FileDType* type;
   bool is_swapped;  ///< big-endian
@@ -63,7 +63,7 @@ const detail::FileDType& npy_type(std::string_view descr, const FileErrors& erro
                   detail::shortened(descr), kind));
 }
 
-/// Reads all before the elements, and checks that as many elements follow as the shape asks for.
+/// Reads everything before the elements, and checks that as many elements follow as the shape has.
 NpyArray read_header(const ByteSource& from, const FileErrors& errors) {
   constexpr uint32_t kMost = 10'000;  // NumPy's own limit
   std::array<char, 8> start{};
@@ -95,7 +95,7 @@ NpyArray read_header(const ByteSource& from, const FileErrors& errors) {
   return array;
 }
 
-/// Reads an array from its beginning to its end. Where it is not to be kept, all is checked and nothing allocated.
+/// Reads an array from its beginning to its end. If not `keep`, it checks everything but allocates no tensor.
 Tensor read_array(const ByteSource& from, const FileErrors& errors, bool keep) {
   constexpr int64_t kChunk = 1 << 16;
   const NpyArray array = read_header(from, errors);
@@ -103,7 +103,7 @@ Tensor read_array(const ByteSource& from, const FileErrors& errors, bool keep) {
   Shape shape = array.shape;
   if (array.fortran_order) std::reverse(shape.begin(), shape.end());
   Tensor tensor = keep ? Tensor::empty(shape, array.type->dtype) : Tensor();
-  const int64_t most = std::min(kChunk / size, array.shape.numel());  // elements at a time
+  const int64_t most = std::min(kChunk / size, array.shape.numel());  // the most elements per read
   std::vector<std::byte> chunk(static_cast<size_t>(most * size)), unused(static_cast<size_t>(keep ? 0 : most * wide));
   auto* to = keep ? static_cast<std::byte*>(detail::view(tensor).data) : unused.data();
   for (int64_t left = array.shape.numel(); left > 0;) {
@@ -173,9 +173,9 @@ TensorMap read_npz(const std::filesystem::path& path, Where where) {
     for (const detail::ZipEntry& entry : entries) {
       const std::string shown = detail::shortened(entry.name);
       errors.part = fmt::format("'{}': ", shown);
-      if (!entry.name.ends_with(kSuffix)) errors.refused("it is not an array; an archive of arrays alone is read");
+      if (!entry.name.ends_with(kSuffix)) errors.refused("it is not an array; linnet reads only archives of arrays");
       const auto [place, is_new] = tensors.try_emplace(entry.name.substr(0, entry.name.size() - kSuffix.size()));
-      if (is_new == keep) errors.damaged("it is there twice");
+      if (is_new == keep) errors.damaged("the archive has it twice");
       detail::ZipEntryReader reader(file, entry, errors);
       const auto read = [&](void* to, int64_t bytes) { reader.read(to, bytes); };
       place->second = read_array({entry.size, read}, errors, keep);

@@ -10,10 +10,11 @@ namespace linnet {
 /// Reads the array of a .npy file, as numpy.save writes it, to the CPU. Nothing in the file is executed.
 ///
 /// Dtypes: float32, float64, int32, int64 and bool are kept. The others become a dtype that holds every value
-/// exactly: float16 float32; int8, uint8, int16 and uint16 int32; uint32 and uint64 int64.
+/// exactly: float16 becomes float32; int8, uint8, int16 and uint16 become int32; uint32 and uint64 become int64.
 /// Cost: one pass. Big-endian elements are swapped. Arrays in Fortran order are copied once more, to be row-major.
-/// Throws: IoError for a missing file, for a truncated or damaged one, with the byte, and for what is not read: other
-/// dtypes (complex numbers, text, Python's objects), more than 64 dims, and a uint64 that int64 does not hold.
+/// Throws: IoError for a missing file; for a truncated or damaged one, with the position of the byte; and for arrays
+/// that linnet does not support: other dtypes (complex numbers, text, Python objects), more than 64 dims, and uint64
+/// numbers beyond int64.
 Tensor read_npy(const std::filesystem::path& path, Where where = {});
 
 /// Writes a file that numpy.load reads. It replaces an older file only when it is complete (see AtomicFile).
@@ -21,10 +22,10 @@ Tensor read_npy(const std::filesystem::path& path, Where where = {});
 /// Throws: IoError when it cannot be written; DTypeError for a bfloat16 tensor.
 void write_npy(const std::filesystem::path& path, const Tensor& x, Where where = {});
 
-/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it, by their names.
+/// Reads the arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it, with their names.
 ///
 /// Dtypes: as `read_npy`.
-/// Cost: two passes. The first one checks all of the file, so that a false size allocates nothing.
+/// Cost: two passes. The first one checks the whole file, so that a wrong size in it allocates no memory.
 /// Throws: as `read_npy`; IoError also for an archive that holds anything but arrays.
 TensorMap read_npz(const std::filesystem::path& path, Where where = {});
 

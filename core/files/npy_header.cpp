@@ -51,7 +51,7 @@ class NpyHeaderParser {
   void skip_spaces() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
   }
-  /// Goes past `c`, after spaces, if it comes next.
+  /// If the next character after spaces is `c`, skips it and returns true.
   bool take(char c) {
     skip_spaces();
     const bool is_next = at_ < text_.size() && text_[at_] == c;
@@ -71,7 +71,7 @@ class NpyHeaderParser {
     const char quote = take('"') ? '"' : '\'';
     if (quote == '\'') expect(quote);
     const size_t end = text_.find(quote, at_);
-    if (end == std::string_view::npos) fail("a text of its header has no end");
+    if (end == std::string_view::npos) fail("a string in its header has no end");
     const std::string_view inside = text_.substr(at_, end - at_);
     at_ = end + 1;
     return inside;
@@ -97,7 +97,7 @@ class NpyHeaderParser {
       take('L');  // Python 2 writes 3L
       sizes.push_back(size);
       if (take(',')) continue;
-      if (sizes.size() == 1) fail("no ',' in its shape");  // (3) is a number in Python, and (3,) a tuple
+      if (sizes.size() == 1) fail("no ',' in its shape");  // in Python (3) is a number, and (3,) is a tuple
       expect(')');
       break;
     }
@@ -117,7 +117,7 @@ NpyHeader parse_npy_header(std::string_view text, int64_t begin, const FileError
 }
 
 std::string npy_header(DType dtype, const Shape& shape) {
-  constexpr size_t kBefore = 10, kAlignment = 64;  // as NumPy aligns its elements
+  constexpr size_t kBefore = 10, kAlignment = 64;  // NumPy aligns elements in the same way
   const FileDType* type = nullptr;
   for (const FileDType& known : kFileDTypes) {
     if (known.dtype == dtype && known.widen == nullptr) type = &known;

@@ -20,7 +20,7 @@ std::string read_file(const std::filesystem::path& path, int64_t most, const cha
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string bytes;
-  std::error_code no_size;  // a pipe has none
+  std::error_code no_size;  // a pipe has no size
   const auto size = std::filesystem::file_size(path, no_size);
   if (!no_size) bytes.reserve(std::min(size, static_cast<uintmax_t>(most)));
   std::array<char, 1 << 14> chunk;
@@ -36,7 +36,7 @@ std::ifstream open_to_read(const std::filesystem::path& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::error_code ignored;
-  // A folder can be opened, and not read.
+  // Opening a folder succeeds, but it cannot be read.
   if (!file || !std::filesystem::is_regular_file(path, ignored)) cannot_read(path);
   return file;
 }

@@ -38,11 +38,11 @@ using nlohmann::json;
 
 constexpr int64_t kPrefix = 8;
 constexpr int64_t kMaxHeader = 100'000'000;  // the limit of the reference implementation
-constexpr uint32_t kZip = 0x04034b50;        // what a zip archive begins with, "PK\3\4"
+constexpr uint32_t kZip = 0x04034b50;        // a zip archive begins with this: "PK\3\4"
 
 /// A tensor as the header describes it.
 struct Entry {
-  TensorMap::iterator place;  // its name, and where it will be stored
+  TensorMap::iterator place;  // its name, and the place for the tensor
   const detail::FileDType* type;
   Shape shape;
   int64_t begin, end;  // bytes in the data
@@ -55,7 +55,7 @@ class Reader {
 
   Safetensors read() {
     read_header();
-    // Every byte of the data belongs to one tensor.
+    // Every byte of the data must belong to exactly one tensor.
     std::sort(entries_.begin(), entries_.end(),
               [](const Entry& a, const Entry& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     int64_t position = 0;
@@ -123,7 +123,8 @@ class Reader {
                 const std::vector<int64_t>& offsets) const {
     const std::string name = detail::shortened(place->first);
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_size_) {
-      fail(fmt::format("tensor '{}' lies at [{}] of {} bytes", name, fmt::join(offsets, ","), data_size_));
+      fail(fmt::format("tensor '{}' has invalid data_offsets [{}] of {} bytes of data", name, fmt::join(offsets, ","),
+                       data_size_));
     }
     const detail::FileDType& type = type_of(name, dtype);
     const std::optional<Shape> shape = possible_shape(sizes, type.dtype);
@@ -146,7 +147,7 @@ class Reader {
                               path_.string(), tensor, detail::shortened(name)));
   }
 
-  /// The sizes as a shape, or nothing when no tensor can have it.
+  /// The sizes as a shape, or nothing if no tensor can have that shape.
   static std::optional<Shape> possible_shape(const std::vector<int64_t>& sizes, DType dtype) {
     if (std::ssize(sizes) > kMaxRank) return std::nullopt;
     Shape shape(sizes.begin(), sizes.end());
@@ -174,7 +175,7 @@ class Reader {
   void read_wider(const Entry& e, Tensor& tensor) {
     constexpr int64_t kChunk = 1 << 16;
     std::vector<std::byte> chunk(
-        static_cast<size_t>(std::min(kChunk, e.end - e.begin)));  // aligned for every element
+        static_cast<size_t>(std::min(kChunk, e.end - e.begin)));  // aligned for every element type
     auto* to = static_cast<std::byte*>(detail::view(tensor).data);
     for (int64_t left = e.end - e.begin; left > 0;) {
       const int64_t bytes = std::min(kChunk, left), count = bytes / e.type->size;
@@ -213,8 +214,8 @@ struct Item {
   std::function<Tensor()> make;
 };
 
-/// All tensors in the order of the file. Wide elements come first. All are then aligned, because the header is padded
-/// to 8 bytes.
+/// All tensors in the order of the file. Those with the widest elements come first. So all are aligned, because the
+/// header is padded to 8 bytes.
 std::vector<Item> items_of(const Safetensors& content) {
   std::vector<Item> items;
   for (const auto& [name, tensor] : content.tensors) {
@@ -244,17 +245,17 @@ Tensor tensor_of(const Item& item) {
                                name_of(item.dtype), to_string(tensor.shape()), name_of(tensor.dtype())));
 }
 
-/// The text as a JSON string. Throws ValueError for a text that is not UTF-8.
+/// `text` as a JSON string. Throws ValueError if it is not UTF-8.
 std::string quoted(const std::string& text) {
   try {
     return json(text).dump();
   } catch (const json::exception&) {
-    throw ValueError("a name or a text is not UTF-8, which the format asks for");
+    throw ValueError("a name or a string of the metadata is not UTF-8, which the format requires");
   }
 }
 
-/// The JSON object of these keys and values. It is written by hand, because nlohmann's tree allocates memory in its
-/// destructor, which may fail.
+/// A JSON object with these keys and values. It is written without nlohmann's tree, because that allocates memory in
+/// its destructor, which may fail.
 std::string object_of(const std::map<std::string, std::string>& values) {
   std::string text = "{";
   for (const auto& [key, value] : values) {

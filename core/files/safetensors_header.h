@@ -14,18 +14,18 @@
 #include <linnet/core/files/safetensors.h>
 #include <linnet/core/files/utf8.h>
 
-/// The header of a safetensors file, as it is read. This file is not installed, because it needs nlohmann's.
+/// Reading the header of a safetensors file. This header is not installed, because it includes nlohmann's header.
 
 namespace linnet::detail {
 
-/// The key of the header that names no tensor: its value is the file's metadata.
+/// The only key of the header that is not a tensor's name. Its value is the file's metadata.
 constexpr const char* kSafetensorsMetadata = "__metadata__";
 
-/// Reads a header while it is parsed, without a tree of it, because a header may list a million tensors. Keeps
-/// nothing of fields that the format does not have.
+/// Reads a header while it is parsed, without building a JSON tree, because a header may list a million tensors.
+/// Ignores fields that the format does not have.
 class [[gnu::visibility("hidden")]] SafetensorsHeader final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  /// `add` is called for each tensor, with its fields. `fail` throws an error.
+  /// It calls `add` for each tensor, with its fields, and `fail` for an error; `fail` throws.
   using Add = std::function<void(TensorMap::iterator place, const std::string& dtype,
                                  const std::vector<int64_t>& sizes, const std::vector<int64_t>& offsets)>;
   using Fail = std::function<void(const std::string& what)>;
@@ -122,7 +122,8 @@ class [[gnu::visibility("hidden")]] SafetensorsHeader final : public nlohmann::j
   void fail_twice(const std::string& key) { fail_(fmt::format("its header has the key '{}' twice", shortened(key))); }
   void fail_lacking() { fail_(fmt::format("tensor '{}' lacks dtype, shape or data_offsets", shortened(name_))); }
 
-  /// A value in a place where no value is read: an error, or a part of a field that the format does not have.
+  /// Handles a value where the format has none. Fails, or ignores it if it is in a field that the format does not
+  /// have.
   bool other(const std::string& value) {
     if (depth_ == kOutside) return false;
     if (in_metadata_ && depth_ == kNames) fail_("its metadata is not a JSON object");
@@ -144,7 +145,7 @@ class [[gnu::visibility("hidden")]] SafetensorsHeader final : public nlohmann::j
   Fail fail_;
   int depth_ = 0;
   bool in_metadata_ = false, has_metadata_ = false;
-  std::string name_;  // the tensor's
+  std::string name_;  // of the tensor
   std::map<std::string, std::string>::iterator metadata_;
   Field field_ = Field::unknown;
   std::optional<std::string> dtype_;

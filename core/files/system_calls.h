@@ -6,7 +6,7 @@
 
 namespace linnet::detail {
 
-/// Repeats the call while a signal interrupts it.
+/// Makes a system call again as long as a signal interrupts it.
 template <class Call>
 int uninterrupted(const Call& call) {
   for (;;) {
@@ -15,12 +15,11 @@ int uninterrupted(const Call& call) {
   }
 }
 
-/// Writes all bytes to an open file. Returns false with errno where that fails; some of them may then be written.
+/// Writes all bytes to an open file. Returns false, with errno set, if that fails; some bytes may then be written.
 bool write_all(int descriptor, const void* data, int64_t bytes);
 
-/// Waits until the names in a folder are on the disk, so that a power cut takes back no new or replaced one. Returns
-/// 0, or the error of a failing or full disk. A folder that cannot be flushed for another reason, as on some file
-/// systems, is no failure.
+/// Waits until the names in a folder are on the disk, so that a power cut does not undo a new or replaced file.
+/// Returns 0, or the error of a failing or full disk. Some file systems cannot flush a folder; this is not an error.
 int flush_folder(const std::filesystem::path& folder);
 
 }  // namespace linnet::detail

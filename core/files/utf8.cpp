@@ -45,7 +45,7 @@ std::string shortened(std::string_view text) {
   constexpr size_t kMost = 100;
   if (text.size() <= kMost) return std::string(text);
   size_t end = kMost;
-  while (end > kMost - 3 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // within a code point
+  while (end > kMost - 3 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // do not cut a code point
   return std::string(text.substr(0, end)) + "…";
 }
 

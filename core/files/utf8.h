@@ -6,20 +6,20 @@
 
 namespace linnet::detail {
 
-/// The number of bytes of the UTF-8 code point at the start of `text`; 0 where there is none.
+/// The number of bytes of the UTF-8 code point at the start of `text`; 0 if there is none.
 size_t code_point_length(std::string_view text);
 
-/// The number of bytes before the first one that is not UTF-8; all of them where `text` is UTF-8.
+/// The number of bytes before the first one that is not UTF-8; the size of `text` if all of it is UTF-8.
 size_t utf8_bytes(std::string_view text);
 
-/// The code point whose UTF-8 bytes these are, all of them and no others.
+/// The code point with exactly these UTF-8 bytes.
 char32_t code_point(std::string_view bytes);
 
 /// Appends a code point to `text`, as UTF-8.
 void append_code_point(std::string& text, char32_t code);
 
-/// The text for a message: its first 100 bytes, in whole code points, and "…" if it is longer. Names and values from
-/// files may have any length.
+/// The text as a message shows it: at most its first 100 bytes, in whole code points, and "…" if it is longer. This
+/// is needed because names and values from files may have any length.
 std::string shortened(std::string_view text);
 
 }  // namespace linnet::detail

@@ -14,12 +14,12 @@
 namespace linnet::detail {
 namespace {
 
-// The records of an archive: their signatures, and their sizes without texts of any length.
+// The records of an archive: their signatures, and their sizes without the strings of variable length.
 constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50;
 constexpr uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr int64_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22, kEnd64Size = 56, kLocator64Size = 20;
-constexpr uint32_t kIn64 = 0xFFFFFFFF;  // in the place of a number that a field of 64 bits has
-constexpr uint16_t kField64 = 1;        // the id of that field
+constexpr uint32_t kIn64 = 0xFFFFFFFF;  // means that the number is in a 64-bit field instead
+constexpr uint16_t kField64 = 1;        // the id of the field with 64-bit numbers
 constexpr uint16_t kStored = 0, kDeflated = 8, kEncrypted = 1, kUtf8 = 1 << 11, kVersion64 = 45;
 
 /// The number at `offset` of a record.
@@ -45,14 +45,14 @@ class ZipDirectory {
 
   std::vector<ZipEntry> read() {
     find();
-    // An entry has two records, which bounds the memory of the list.
+    // Each entry has two records, so the archive's size bounds the memory that the list of entries takes.
     if (count_ < 0 || begin_ < 0 || begin_ > size_ || count_ > size_ / (kLocalSize + kCentralSize)) {
       errors_.damaged(fmt::format("a list of {} entries from byte {} on, in {} bytes", count_, begin_, size_));
     }
     std::vector<ZipEntry> entries;
     entries.reserve(static_cast<size_t>(count_));
     for (int64_t i = 0, at = begin_; i < count_; ++i) entries.push_back(read_entry(at));
-    std::vector<std::pair<int64_t, int64_t>> places;  // from an entry's first record to its last byte
+    std::vector<std::pair<int64_t, int64_t>> places;  // of each entry: the begin of its first record and its end
     places.reserve(entries.size());
     for (ZipEntry& entry : entries) {
       const int64_t first = entry.begin;
@@ -70,14 +70,14 @@ class ZipDirectory {
     std::ranges::sort(places);
     for (size_t i = 1; i < places.size(); ++i) {
       if (places[i].first < places[i - 1].second) {
-        errors_.damaged(fmt::format("byte {}: two entries lie on each other", places[i].first));
+        errors_.damaged(fmt::format("byte {}: two entries overlap", places[i].first));
       }
     }
     return entries;
   }
 
  private:
-  /// Reads a record, or a part of it without a signature.
+  /// Reads a record; without `signature`, a part of one.
   std::string bytes_at(int64_t at, int64_t count, std::optional<uint32_t> signature = {}) {
     if (at < 0 || count > size_ - at) errors_.damaged(fmt::format("byte {}: the file ends too early", at));
     std::string bytes(static_cast<size_t>(count), '\0');
@@ -88,7 +88,7 @@ class ZipDirectory {
     return bytes;
   }
 
-  /// Finds the list of entries, from the record at the file's end. That may end in a comment.
+  /// Finds the list of entries by the record at the file's end. A comment may follow that record.
   void find() {
     const int64_t tail_size = std::min(size_, kEndSize + int64_t{std::numeric_limits<uint16_t>::max()});
     const std::string tail = bytes_at(size_ - tail_size, tail_size);
@@ -106,7 +106,8 @@ class ZipDirectory {
     begin_ = number_at<int64_t>(end, 48);
   }
 
-  /// Reads the record at `at` of the list, and moves `at` past it. `begin` is the place of the entry's own record.
+  /// Reads the list's record at `at`, and moves `at` past it. The result's `begin` is still the place of the entry's
+  /// own record.
   ZipEntry read_entry(int64_t& at) {
     const std::string record = bytes_at(at, kCentralSize, kCentral);
     const auto name = number_at<uint16_t>(record, 28), extra = number_at<uint16_t>(record, 30);
@@ -139,7 +140,7 @@ class ZipDirectory {
     if (entry.size < 0 || entry.packed < 0 || entry.begin < 0 || (!entry.is_packed && entry.packed != entry.size)) {
       errors_.damaged(fmt::format("byte {}: the sizes of '{}'", at, shown));
     }
-    at += kCentralSize + name + extra + number_at<uint16_t>(record, 32);  // a comment is last
+    at += kCentralSize + name + extra + number_at<uint16_t>(record, 32);  // the last field is a comment
     return entry;
   }
 
@@ -213,7 +214,7 @@ void ZipEntryReader::unpack(unsigned char* to, int64_t bytes) {
 }
 
 void ZipEntryReader::finish() {
-  if (checksum_ != entry_.checksum) errors_.damaged("its checksum is another one");
+  if (checksum_ != entry_.checksum) errors_.damaged("its checksum is wrong");
 }
 
 void ZipWriter::write(const std::string& bytes) {
@@ -228,7 +229,7 @@ void ZipWriter::add(const std::string& name, std::string_view head, const void* 
   const uint32_t checksum = checksum_of(checksum_of(0, head.data(), head.size()), data, static_cast<size_t>(bytes));
   const int64_t size = std::ssize(head) + bytes;
   constexpr uint16_t kNoTime = 0, kFirstDay = 1 << 5 | 1, kNoText = 0;  // 1 January 1980
-  // Sizes always stand in the 64-bit field, so that large and small entries are written alike.
+  // Sizes are always in the 64-bit field, so that large and small entries are written in the same way.
   const std::string fields = little_endian(kVersion64) + little_endian(kUtf8) + little_endian(kStored) +
                              little_endian(kNoTime) + little_endian(kFirstDay) + little_endian(checksum) +
                              little_endian(kIn64) + little_endian(kIn64) +
@@ -250,7 +251,7 @@ void ZipWriter::add(const std::string& name, std::string_view head, const void* 
 }
 
 void ZipWriter::finish() {
-  if (entries_ == 0) {  // NumPy knows an empty archive by the record that all others end with
+  if (entries_ == 0) {  // NumPy recognises an empty archive by the end record, with which every archive ends
     write(little_endian(kEnd) + std::string(kEndSize - sizeof kEnd, '\0'));
     return;
   }

@@ -10,7 +10,8 @@
 #include <linnet/core/files/atomic_file.h>
 #include <linnet/core/files/file_errors.h>
 
-/// Zip archives as far as .npz files need them: entries that are stored or packed by deflate, of any size (zip64).
+/// The part of the zip format that .npz files need: entries that are stored or compressed by deflate, of any size
+/// (zip64).
 ///
 /// Source: PKWARE's APPNOTE.TXT, 6.3.10.
 
@@ -20,16 +21,16 @@ namespace linnet::detail {
 struct ZipEntry {
   std::string name = {};
   int64_t begin = 0;       ///< where its bytes begin in the archive
-  int64_t packed = 0;      ///< the number of these bytes
-  int64_t size = 0;        ///< the number of bytes that they unpack to
-  uint32_t checksum = 0;   ///< CRC-32 of what they unpack to
-  bool is_packed = false;  ///< by deflate
+  int64_t packed = 0;      ///< the number of its bytes in the archive
+  int64_t size = 0;        ///< the number of its bytes after decompression
+  uint32_t checksum = 0;   ///< the CRC-32 of its bytes after decompression
+  bool is_packed = false;  ///< whether it is compressed, by deflate
 };
 
-/// The entries of the archive, of `size` bytes. All lie within it, and none on another.
+/// The entries of an archive of `size` bytes. All lie within the archive, and none overlap.
 std::vector<ZipEntry> zip_entries(std::ifstream& file, int64_t size, const FileErrors& errors);
 
-/// Reads an entry from its beginning.
+/// Reads an entry from its beginning on, decompressed.
 class ZipEntryReader {
  public:
   ZipEntryReader(std::ifstream& file, const ZipEntry& entry, const FileErrors& errors);
@@ -38,7 +39,7 @@ class ZipEntryReader {
   ZipEntryReader& operator=(const ZipEntryReader&) = delete;
 
   void read(void* to, int64_t bytes);
-  /// Checks the checksum, when all was read.
+  /// Checks the checksum after all bytes were read.
   void finish();
 
  private:
@@ -48,17 +49,17 @@ class ZipEntryReader {
   std::ifstream& file_;
   const ZipEntry& entry_;
   const FileErrors& errors_;
-  int64_t done_ = 0;    // bytes that were unpacked
-  int64_t packed_ = 0;  // bytes that were read from the archive
+  int64_t done_ = 0;    // bytes decompressed so far
+  int64_t packed_ = 0;  // bytes read from the archive so far
   uint32_t checksum_ = 0;
-  std::unique_ptr<Inflater> inflater_;  // where the entry is packed
+  std::unique_ptr<Inflater> inflater_;  // null if the entry is not compressed
 };
 
 /// Writes an archive of stored entries.
 class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
-  /// Adds an entry of `head` and the `bytes` bytes at `data`.
+  /// Adds an entry that consists of `head` and then `bytes` bytes at `data`.
   void add(const std::string& name, std::string_view head, const void* data, int64_t bytes);
   /// Writes the list of the entries, which ends the archive.
   void finish();
@@ -68,7 +69,7 @@ class ZipWriter {
 
   AtomicFile& file_;
   int64_t position_ = 0, entries_ = 0;
-  std::string directory_;  // the list
+  std::string directory_;  // the list of the entries so far
 };
 
 }  // namespace linnet::detail

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where, and the Debian packages that `cpack` makes of it: `linnet`, the programs, and
-# `linnet-dev`, what C++ programs are built with.
+# The files that `cmake --install` installs, and the Debian packages that `cpack` makes of them: `linnet` has the
+# programs, and `linnet-dev` the files for building C++ programs with linnet.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -14,7 +14,7 @@ endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/nn/linnet.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/linnet)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/linnet)
-# A shared library goes with the programs, which run by it.
+# A shared library is in the package of the programs, which need it to run.
 set(library_component dev)
 if(LINNET_PROGRAMS)
   set(library_component programs)
@@ -27,7 +27,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/linnetConfig.cmake ${PROJECT_BINARY_DIR}/linnetConfigVersion.cmake
               ${CMAKE_CURRENT_LIST_DIR}/openblas.cmake
         DESTINATION ${package_dir})
-# What an archive needs is for the program to link; a shared library brings it.
+# A program that links a static linnet must also link the libraries that linnet needs. A shared linnet loads them
+# itself.
 if(NOT BUILD_SHARED_LIBS)
   set(LINNET_PC_REQUIRES "fmt zlib libpng")
   set(LINNET_PC_LIBS "${LINNET_OPENBLAS_LIBRARY} -fopenmp")
@@ -35,17 +36,17 @@ if(NOT BUILD_SHARED_LIBS)
     string(APPEND LINNET_PC_LIBS " ${cudart} -ldl -lrt")
   endif()
 endif()
-# From the file itself, so that it holds wherever linnet is installed.
+# The prefix is relative to the .pc file, so that it is right wherever linnet is installed.
 file(RELATIVE_PATH LINNET_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" LINNET_PC_PREFIX "${LINNET_PC_PREFIX}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/linnet.pc.in ${PROJECT_BINARY_DIR}/linnet.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/linnet.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Programs have plain names in a folder of their own, and in bin/ names that no other package has:
-# linnet-sample for sample.
+# Programs have plain names in a folder of their own. In bin/ their names begin with linnet-, such as linnet-sample for
+# sample, so that they do not collide with those of other packages.
 if(LINNET_PROGRAMS)
   list(REMOVE_ITEM LINNET_PROGRAM_TARGETS mlp lenet vae gan gpt gru regression factorization cartpole
-       own_attention)  # which are there to be read
+       own_attention)  # examples for readers, which are not installed
   set(programs_dir ${CMAKE_INSTALL_LIBEXECDIR}/linnet)
   file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_PREFIX})
   file(RELATIVE_PATH libraries ${CMAKE_INSTALL_PREFIX}/${programs_dir} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -76,10 +77,10 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_NAME linnet)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS fonts-dejavu-core)  # of the pictures
+set(CPACK_DEBIAN_PROGRAMS_PACKAGE_DEPENDS fonts-dejavu-core)  # for the text in pictures
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS libopenblas0-openmp)  # serial inside our threads
 if(LINNET_HAS_MPI)
-  set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS openmpi-bin)  # loaded where mpirun starts a program
+  set(CPACK_DEBIAN_PROGRAMS_PACKAGE_SUGGESTS openmpi-bin)  # loaded only if mpirun starts a program
 endif()
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME linnet-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
@@ -88,5 +89,5 @@ if(BUILD_SHARED_LIBS AND LINNET_PROGRAMS)
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS ", linnet (= ${PROJECT_VERSION})")
 endif()
 set(CPACK_COMPONENT_PROGRAMS_DESCRIPTION "Programs that train and compare attention mechanisms")
-set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}: what C++ programs are built with")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "${PROJECT_DESCRIPTION}: files for building C++ programs")
 include(CPack)

@@ -1,7 +1,7 @@
 # Defines linnet::openblas when OpenBLAS is found; for the build, and for projects that find an installed linnet.
 #
-# Debian keeps each build of OpenBLAS in a folder of its own, and libopenblas.so in the usual folder is whichever the
-# alternatives system picked. The OpenMP build is searched first: it is serial inside our threads.
+# Debian keeps each build of OpenBLAS in a folder of its own, and libopenblas.so in the usual folder is the one that the
+# alternatives system picked. We look for the OpenMP build first, because it is serial inside our threads.
 
 find_library(LINNET_OPENBLAS_LIBRARY NAMES openblas PATH_SUFFIXES openblas-openmp)
 find_path(LINNET_OPENBLAS_INCLUDE_DIR NAMES cblas.h PATH_SUFFIXES openblas-openmp openblas)

@@ -1,4 +1,4 @@
-# The public headers: those that linnet.h includes, itself or through another. The others are how linnet is made.
+# The public headers: those that linnet.h includes, directly or through another header. The others are internal.
 function(linnet_public_headers root result)
   set(headers)
   set(to_read nn/linnet.h)

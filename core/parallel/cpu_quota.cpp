@@ -27,7 +27,7 @@ bool lists(const std::string& names, const std::string& name) {
   return ("," + names + ",").find("," + name + ",") != std::string::npos;
 }
 
-/// The words in the first line of a file; empty where it cannot be read.
+/// The words in the first line of a file; empty if it cannot be read.
 std::vector<std::string> read_words(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -42,8 +42,7 @@ std::optional<double> positive_number(const std::string& text) {
   return value;
 }
 
-/// The quota of one control group; nothing for "max" or −1, and where the folder is not a group of the CPU
-/// controller.
+/// The quota of one control group; nothing for "max" or −1, and if the folder is not a group of the CPU controller.
 std::optional<double> quota_of(const fs::path& group) {
   std::vector<std::string> words = read_words(group / "cpu.max");
   if (words.empty()) {
@@ -57,8 +56,7 @@ std::optional<double> quota_of(const fs::path& group) {
   return *time / *period;
 }
 
-/// The process's control groups by the kind of hierarchy: "cgroup2", or "cgroup" for version 1 with the CPU
-/// controller.
+/// The process's control groups by kind of hierarchy: "cgroup2", or "cgroup" for version 1 with the CPU controller.
 std::map<std::string, fs::path> own_groups(const fs::path& root) {
   std::map<std::string, fs::path> groups;
   std::ifstream file(root / "proc/self/cgroup");
@@ -87,7 +85,7 @@ std::optional<double> cpu_quota(const fs::path& root) {
     const auto own = groups.find(type);
     if (own == groups.end() || (type == "cgroup" && !lists(dash[3], "cpu"))) continue;
     const fs::path mount = root / fs::path(words[4]).relative_path();
-    // A container may see the hierarchy only from ROOT on. Paths outside of it have no folder here.
+    // A container may see the hierarchy only from ROOT on. Paths outside of ROOT have no folder here.
     const fs::path below = own->second.lexically_relative(words[3]);
     const bool inside = !below.empty() && *below.begin() != "..";
     for (fs::path group = inside ? (mount / below).lexically_normal() : mount;; group = group.parent_path()) {

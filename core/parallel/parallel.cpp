@@ -27,23 +27,23 @@
 #include <linnet/core/parallel/thread.h>
 #include <linnet/core/parallel/thread_share.h>
 
-/// The thread pool. We do not use OpenMP for two reasons. Threads here wait with a bounded spin, so that another
-/// process on a core costs us a share of that core and not the whole step; libgomp spins without bound by default.
-/// And a program with an OpenMP of its own is not disturbed.
+/// The thread pool. It does not use OpenMP, for two reasons. First, threads here spin for a bounded time only, so
+/// that another process on a core costs us a share of that core; libgomp by default spins without bound, which can
+/// stall a whole training step. Second, this pool does not disturb a program that uses OpenMP itself.
 
 namespace linnet {
 namespace {
 
-/// How often a thread polls for work, or for the end of a loop, before it sleeps. That takes 20 to 80 µs, depending
-/// on the processor's pause instruction: longer than the gap between two ops of a training step, and too short for
-/// other processes to notice.
+/// The number of times that a thread polls for work, or for the end of a loop, before it sleeps. This takes 20 to 80
+/// µs, depending on the processor's pause instruction. That is longer than the gap between two ops of a training
+/// step, and too short to slow down other processes.
 constexpr int kSpins = 2000;
 
 inline void relax() {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb");  // `yield`, meant for this, does nothing on most ARM processors
+  asm volatile("isb");  // the `yield` instruction is meant for this, but does nothing on most ARM processors
 #else
   std::this_thread::yield();
 #endif
@@ -58,37 +58,37 @@ bool spin_until(Condition condition) {
   return false;
 }
 
-/// Makes a worker yield its core between two tasks now and then. A worker that is preempted inside a task stalls the
-/// whole loop until it runs again; a worker that yields between tasks leaves the remaining ones to other threads. The
-/// caller of a loop never yields, because only it runs the code after the loop.
+/// Makes a worker yield its core now and then, between two tasks. If a worker is preempted inside a task, the whole
+/// loop waits until it runs again. If it yields between tasks, other threads take the remaining tasks. The caller of
+/// a loop never yields, because only it runs the code after the loop.
 class PeriodicYield {
  public:
   void between_tasks() {
     if (Clock::now() - since_ < kTurn) return;
-    sched_yield();  // returns at once where no thread waits for this core
+    sched_yield();  // returns at once if no thread waits for this core
     since_ = Clock::now();
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Shorter than Linux's time slice for two threads on one core, 3 to 4 ms.
+  /// Shorter than Linux's time slice when two threads share a core, which is 3 to 4 ms.
   static constexpr std::chrono::milliseconds kTurn{2};
 
   Clock::time_point since_ = Clock::now();
 };
 
-/// The cores that this thread may use; empty where the system does not tell.
+/// The cores that this thread may use; empty if the system does not say.
 cpu_set_t allowed_cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) != 0) CPU_ZERO(&cores);
   return cores;
 }
 
-/// Keeps the pool's threads on separate cores. Linux may wake a worker on the waking thread's core, or on the core
-/// where it fell asleep, which the caller may use now, although other cores are idle. The two then share one core for
-/// tens of milliseconds. Where another process keeps the only other core busy, half of that core is still worth more
-/// than half of the caller's.
+/// Keeps the pool's threads on separate cores. Linux may wake a worker on the core of the thread that wakes it, or on
+/// the core where the worker fell asleep, which the caller may use by now, although other cores are idle. The two
+/// then share one core for tens of milliseconds. Moving the worker helps even if another process keeps the only other
+/// core busy: half of that core is worth more than half of the caller's.
 class Cores {
  public:
   explicit Cores(int threads) : of_worker_(static_cast<size_t>(threads - 1)) {
@@ -130,7 +130,7 @@ class Cores {
   }
 
   std::vector<std::atomic<int>> of_worker_;
-  bool enough_;  ///< whether there is a core for each thread
+  bool enough_;  ///< whether each thread can have a core of its own
 };
 
 thread_local bool inside_task = false;
@@ -144,16 +144,16 @@ class InsideTask {
   InsideTask& operator=(const InsideTask&) = delete;
 };
 
-/// Threads that run one loop at a time; the caller of the loop is the first of them. Each thread begins with its own
-/// range of the tasks, its share, which is the same in every loop of as many tasks: the rows that one op leaves in a
-/// core's cache are then the rows that the next op reads there. A thread whose share is done takes tasks from other
-/// shares, so a thread that is scheduled late stalls nobody.
+/// Threads that run one loop at a time. The caller of the loop is the first thread. Each thread begins with its own
+/// range of the tasks, its share. The share is the same in every loop with the same number of tasks, so the rows that
+/// one op leaves in a core's cache are the rows that the next op reads there. A thread that has finished its share
+/// takes tasks from other shares, so a thread that the system schedules late does not delay the loop.
 ///
-/// A share is one counter of its remaining tasks. A successful decrement from r to r − 1 takes task end − r of the
-/// share in the current loop, and that loop cannot end before the task does.
+/// A share is a counter of its remaining tasks. A thread that decrements it from r to r − 1 has taken task end − r of
+/// the share in the current loop, and that loop cannot end before the task does.
 class ThreadPool {
  public:
-  /// Where the system gives fewer threads, these take the tasks of all shares.
+  /// If the system gives fewer threads, these take the tasks of all shares.
   explicit ThreadPool(int threads) : shares_(static_cast<size_t>(threads)), cores_(threads) {
     workers_.reserve(shares_.size());
     for (size_t i = 1; i < shares_.size(); ++i) {
@@ -206,13 +206,14 @@ class ThreadPool {
     std::atomic<int64_t> remaining{0};
   };
 
-  /// The first task of share i; begin_of(i + 1) is its end. Earlier shares have one task more where they differ.
+  /// The first task of share i; begin_of(i + 1) is its end. If the tasks do not divide evenly, earlier shares have
+  /// one more.
   int64_t begin_of(size_t i) const {
     const auto threads = static_cast<int64_t>(shares_.size()), before = static_cast<int64_t>(i);
     return count_ / threads * before + std::min(count_ % threads, before);
   }
 
-  /// Runs tasks until none is left, those of thread `self`'s share first. Calls `between` after each.
+  /// Runs tasks until none is left, first those of thread `self`'s own share. Calls `between` after each.
   template <class Between>
   void take_tasks(size_t self, Between between) {
     const InsideTask inside;
@@ -221,7 +222,7 @@ class ThreadPool {
     }
   }
 
-  /// Takes a task of the share and runs it. Returns false where none is left.
+  /// Takes a task of the share and runs it. Returns false if none is left.
   bool take_task(size_t share) {
     std::atomic<int64_t>& left = shares_[share].remaining;
     int64_t remaining = left.load();
@@ -244,7 +245,7 @@ class ThreadPool {
     return true;
   }
 
-  /// Runs a task inside the Call that made the loop, so that errors name that call on any thread.
+  /// Runs a task inside the Call that started the loop, so that errors on any thread name that call.
   void run_task(int64_t index) const {
     std::optional<Call> call;
     if (call_ != nullptr) call.emplace(call_->name(), call_->where(), call_->prefix());
@@ -300,7 +301,8 @@ ThreadCount default_threads() {
   const int processors = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const cpu_set_t allowed = allowed_cores();
   const int affinity = CPU_COUNT(&allowed) > 0 ? CPU_COUNT(&allowed) : processors;
-  // More threads than the quota use up its time early, and then all of them are stopped until the next period.
+  // With more threads than the quota, they use up its time early, and the system stops all of them until the next
+  // period.
   const std::optional<double> quota = cpu_quota();
   if (quota && *quota < affinity) return {std::max(1, static_cast<int>(*quota)), "CPU quota"};
   return {affinity, affinity < processors ? "affinity" : "all processors"};
@@ -319,8 +321,8 @@ void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();
 
-/// The process's threads. They are never destroyed, because destructors of other statics may still run ops. Waiting
-/// threads do no harm when the process ends, and a shared library of ours is never unloaded (`nodelete` in
+/// The process's threads. They are never destroyed, because destructors of other static objects may still run ops.
+/// Waiting threads do no harm when the process ends, and our shared library is never unloaded (`nodelete` in
 /// CMakeLists.txt).
 Threads& threads() {
   static Threads* const instance = [] {
@@ -332,9 +334,9 @@ Threads& threads() {
   return *instance;
 }
 
-// A forked child has the pool's memory and none of its threads. It drops that pool, whose locks and thread handles
-// are the parent's, without destroying it, and makes a new one. A fork inside a task does not lock, because this
-// thread may hold the lock; the child then runs without a pool, as the task does.
+// A forked child has the pool's memory, but none of its threads. It drops that pool without destroying it, because
+// the locks and thread handles are the parent's, and makes a new one. A fork inside a task does not lock, because
+// this thread may hold the lock already. The child of such a fork runs without a pool, like the task.
 
 void before_fork() {
   if (!inside_task) threads().mutex.lock();

@@ -9,15 +9,15 @@
 
 namespace linnet {
 
-/// The number of threads that ops use, the caller's included. It is `LINNET_NUM_THREADS`, or else the number of
-/// processors in the process's affinity mask, at most its CPU quota (see cpu_quota.h) rounded down, and at least 1.
-/// Results do not depend on it, because work is divided by size alone.
+/// The number of threads that ops use, including the calling thread. By default it is `LINNET_NUM_THREADS`. If that
+/// is not set, it is the number of processors in the process's affinity mask, but at most its CPU quota (see
+/// cpu_quota.h) rounded down, and at least 1. Results do not depend on it, because work is divided by size alone.
 int num_threads();
 /// The number of threads and the reason for it, such as `1 threads (CPU quota)`.
 std::string describe_threads();
 /// Sets the number of threads for the whole process.
 ///
-/// Throws: ValueError below 1, and inside a parallel loop.
+/// Throws: ValueError for a number below 1, and inside a parallel loop.
 void set_num_threads(int count, Where where = {});
 
 namespace detail {
@@ -26,8 +26,9 @@ void run_tasks(int64_t count, Task task, void* context);
 }  // namespace detail
 
 /// Runs `body(task)` for every task in [0, count), on several threads. Each thread begins with its own range of
-/// tasks, in order and the same in every loop of this count, and then takes tasks from others' ranges one at a time.
-/// A loop inside a task, or beside another thread's loop, runs serially.
+/// tasks, in order. The range is the same in every loop of this count. After that the thread takes tasks from the
+/// ranges of other threads, one at a time. A loop inside a task runs serially, and so does a loop that starts while
+/// another thread runs one.
 ///
 /// Throws: the body's exception, which ends the loop.
 template <class Body>

@@ -6,8 +6,8 @@
 
 namespace linnet::detail {
 
-/// A thread that runs `body()`. Where the system refuses a new thread the result is not joinable, and the caller does
-/// the work itself.
+/// A thread that runs `body()`. If the system refuses a new thread, the result is not joinable, and the caller must
+/// do the work itself.
 template <class Body>
 std::thread start_thread(Body body) {
   try {

@@ -6,15 +6,16 @@
 
 namespace linnet {
 
-/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw. Its
-/// numbers depend on (seed, draw, element) alone, and not on threads; integers, uniform numbers and dropout masks do
-/// not depend on the device either. A copy has the same state, and draws the same numbers.
+/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw. A
+/// random number depends only on the seed, the draw and the element's index, and not on threads. Integers, uniform
+/// numbers and dropout masks do not depend on the device either. A copy has the same state, and draws the same
+/// numbers.
 class Generator {
  public:
   /// The whole state, for a checkpoint.
   struct State {
     uint64_t seed;   ///< as given to the generator
-    uint64_t draws;  ///< how many were taken
+    uint64_t draws;  ///< the number of draws so far
   };
 
   /// A generator before its first draw.
@@ -24,7 +25,7 @@ class Generator {
   ///
   /// Throws: ValueError in a Recording that has another generator.
   RandomKey next();
-  /// A new generator, independent of this one: for a loader beside a model, for example. Takes one draw.
+  /// A new generator that is independent of this one, for example for a Loader. Takes one draw.
   Generator split();
 
   /// The state, to save and to restore.

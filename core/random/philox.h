@@ -17,8 +17,8 @@ struct PhiloxBlock {
 };
 
 /// Words 4·block … 4·block + 3 of a stream: Philox 4×32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as
-/// 1, 2, 3"), keyed by the seed, with the counter (block, stream). Here and below `static`, because translation
-/// units for different instruction sets must not share a compiled copy.
+/// 1, 2, 3"), keyed by the seed, with the counter (block, stream). The functions here are `static`, because
+/// translation units for different instruction sets must not share a compiled copy.
 static constexpr PhiloxBlock philox(RandomKey key, uint64_t block) {
   uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32);
   uint32_t c2 = static_cast<uint32_t>(key.stream), c3 = static_cast<uint32_t>(key.stream >> 32);
@@ -43,13 +43,14 @@ static constexpr uint32_t random_word(RandomKey key, uint64_t index) {
   return philox(key, index / 4).word[index % 4];
 }
 
-/// A word as a float in [0, 1): 24 bits, so that it is exact and never 1. (Signed numbers convert fast everywhere.)
+/// A word as a float in [0, 1). It uses 24 bits, so that the result is exact and never 1. (The integer is signed,
+/// because signed integers convert fast on every processor.)
 static constexpr float to_uniform(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
 }
 
-/// The dropout threshold: an element is kept when its word is below `keep · 2^32`. The realised keep rate is
-/// `threshold / 2^32`, off from `keep` by at most 2^-32.
+/// The dropout threshold: an element is kept when its word is below `keep · 2^32`. The actual keep rate is `threshold
+/// / 2^32`, which differs from `keep` by at most 2^-32.
 static constexpr uint64_t keep_threshold(double keep) { return static_cast<uint64_t>(keep * 4294967296.0); }
 
 }  // namespace linnet

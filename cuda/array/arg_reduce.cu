@@ -2,7 +2,7 @@
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Indices of extremes along a dim, a thread group for each line. Reading x bounds it.
+/// The indices of extremes along a dim, with a thread group for each line along it. Reading x bounds it.
 
 namespace linnet::cuda {
 namespace {
@@ -18,14 +18,14 @@ __device__ Candidate<T> shuffle(const Candidate<T>& mine, int distance) {
   return {__shfl_xor_sync(kAllLanes, mine.value, distance), __shfl_xor_sync(kAllLanes, mine.index, distance)};
 }
 
-/// A NaN beats every number, and not another NaN.
+/// A NaN beats every number, but not another NaN.
 template <class T>
 __device__ bool beats(ArgReduce op, T challenger, T best) {
   if (challenger != challenger || best != best) return best == best;
   return op == ArgReduce::max ? challenger > best : challenger < best;
 }
 
-/// The extreme of two candidates; the first of equal ones. An index of −1 stands for no candidate.
+/// The extreme of two candidates; of equal ones the first. An index of −1 means no candidate.
 template <class T>
 struct Best {
   ArgReduce op;

@@ -3,12 +3,12 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/device/transfer.cuh>
 
-/// Copies, comparisons and choices; on the CPU these are in ops/cpu/array/elementwise.cpp.
+/// Copies, comparisons and `where`; on the CPU these are in ops/cpu/array/elementwise.cpp.
 
 namespace linnet::cuda {
 namespace {
 
-/// Elements are of type E, compared in T; see elementwise.cu.
+/// Elements have type E and are compared as T; see elementwise.cu.
 template <class E, class T = ComputedIn<E>>
 void compare_typed(Compare op, const View& out, const View& a, const View& b) {
   switch (op) {
@@ -26,7 +26,7 @@ void compare(Compare op, View out, View a, View b) {
   dispatch_any(a.dtype, [&](auto zero) { compare_typed<decltype(zero)>(op, out, a, b); });
 }
 
-/// Converts as C++ does. The integer that NaN or too large a number becomes is undefined there, and differs between
+/// Converts as C++ does. C++ does not define the integer that NaN or too large a number becomes; it differs between
 /// CPUs and GPUs. Conversion to bfloat16 rounds once, to nearest even, from every type.
 template <class Y, class X>
 void copy_typed(const View& out, const View& x) {
@@ -57,7 +57,7 @@ void where(View out, View condition, View a, View b) {
   dispatch_stored(out.dtype, [&](auto zero) { where_typed<decltype(zero)>(out, condition, a, b); });
 }
 
-/// All threads that find a NaN write the same value, so that they need no atomics.
+/// All threads that find a NaN write the same value, so atomics are not needed.
 template <class T>
 __global__ void find_nan(StridedIndex<1> elements, const T* x, int32_t* found) {
   for (int64_t i = first_item(); i < elements.count; i += item_step()) {

@@ -6,7 +6,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// Prefix sums, a block for each line, kThreads elements at a time. Sums are in double or int64, as in `reduce`.
+/// Prefix sums, with a block for each line, kThreads elements at a time. Sums are in double or int64, as in `reduce`.
 template <class Y, class Acc, class X>
 __global__ void sum_prefixes(StridedIndex<2> lines, int64_t n, int64_t y_step, int64_t x_step, bool reverse, Y* out,
                              const X* in) {

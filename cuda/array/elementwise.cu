@@ -3,8 +3,8 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Functions of one and two elements, for the kernels of kernel.cuh. Elements are of type E and computed in T: float
-/// for bfloat16, else E.
+/// Functions of one and two elements, for the kernels of kernel.cuh. Elements have type E and are computed as T:
+/// float for bfloat16, otherwise E.
 
 namespace linnet::cuda {
 namespace {
@@ -16,7 +16,7 @@ __device__ T softplus(T x) {
   return (x > 0 ? x : T(0)) + log1p(exp(-abs(x)));
 }
 
-/// Φ(x), the normal distribution function. erfc keeps the digits of the tail, where 1 + erf would cancel.
+/// Φ(x), the normal distribution function. It uses erfc, because 1 + erf would lose the digits of the tail.
 template <class T>
 __device__ T normal_cdf(T x) {
   return T(0.5) * erfc(x * T(-0.7071067811865476));
@@ -63,7 +63,7 @@ void unary_number(Unary op, const View& out, const View& x) {
     case Unary::floor:
     case Unary::ceil:
     case Unary::round:
-    case Unary::trunc: return map<E, E>([] __device__(T v) { return v; }, out, x);  // of integers
+    case Unary::trunc: return map<E, E>([] __device__(T v) { return v; }, out, x);  // x is an integer
     default: refuse_dtype(x.dtype);
   }
 }
@@ -124,7 +124,7 @@ void unary(Unary op, View out, View x) {
 
 // ---- Two operands ----
 
-/// NaN where either operand is.
+/// NaN if either operand is NaN.
 template <class T>
 __device__ T larger(T a, T b) {
   return a > b || a != a ? a : b;
@@ -135,13 +135,13 @@ __device__ T smaller(T a, T b) {
   return a < b || a != a ? a : b;
 }
 
-/// p − q·⌊p/q⌋, which has q's sign.
+/// p − q·⌊p/q⌋, which has the sign of q.
 template <class T>
 __device__ T floor_remainder(T p, T q) {
   T rest = 0;
   if constexpr (std::is_floating_point_v<T>) {
     rest = fmod(p, q);
-  } else if (q != -1) {  // the smallest integer has no quotient by −1
+  } else if (q != -1) {  // the smallest integer divided by −1 overflows
     rest = p % q;
   }
   return rest != 0 && (rest < 0) != (q < 0) ? rest + q : rest;

@@ -1,15 +1,15 @@
 #include <linnet/cuda/array/radix_sort.cuh>
 #include <linnet/cuda/device/bfloat16.cuh>
 
-/// Reading, adding and writing at indices. Elements to be added or written are first sorted by target, stably, so
-/// that one thread adds all elements of a target in the order of the CPU's kernel, or writes the last: the same bits,
-/// without atomics. Memory bounds reading.
-/// The sort and the longest run of equal indices bound adding.
+/// Reading, adding and writing at indices. Elements to be added or written are first sorted by target, stably. Then
+/// one thread adds all elements of a target in the order of the CPU's kernel, or writes the last one. So the result
+/// is bit-identical to the CPU's, without atomics. Memory bounds reading. The sort and the longest run of equal
+/// indices bound adding.
 
 namespace linnet::cuda {
 namespace {
 
-/// Strides of all dims with one replaced: 0 elsewhere, or the strides of a view.
+/// Strides of all dims, of which one is replaced. The others are 0, or the strides of a view.
 struct Strides {
   int64_t of[64];
 
@@ -55,7 +55,7 @@ struct Steps {
   int64_t out, src, index;  ///< strides
 };
 
-/// keys[e] = the number of the element of out that element e % n of line e / n of src goes to; values[e] = e.
+/// keys[e] = the number of the element of out to which element e % n of line e / n of src goes; values[e] = e.
 __global__ void find_targets(StridedIndex<3> lines, Steps steps, const int64_t* index, uint64_t* keys,
                              int64_t* values) {
   for (int64_t e = first_item(); e < lines.count * steps.n; e += item_step()) {
@@ -80,7 +80,7 @@ __device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count
   return end;
 }
 
-/// One thread for each sorted element. The thread of a run's first element adds the whole run.
+/// Has one thread for each sorted element. The thread of a run's first element adds the whole run.
 template <class T>
 __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
                          const T* src) {
@@ -99,7 +99,7 @@ __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* key
   }
 }
 
-/// Writes the last element of each run: the thread of a run's last element writes it.
+/// Writes the last element of each run. The thread of that element writes it.
 template <class T>
 __global__ void write_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
                            const T* src) {
@@ -154,7 +154,7 @@ __global__ void number_indices(int64_t n, int64_t step, const int64_t* index, ui
   }
 }
 
-/// add_runs where all lines share one index: neighbouring threads add the same run in neighbouring lines.
+/// add_runs for the case that all lines share one index: neighbouring threads add the same run in neighbouring lines.
 template <class T>
 __global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
                              const T* src) {

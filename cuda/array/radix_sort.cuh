@@ -6,7 +6,7 @@
 
 namespace linnet::cuda {
 
-/// Keys and values for `sort_pairs`. Scratch: 32 bytes for a pair.
+/// Keys and values for `sort_pairs`. They take 32 bytes of scratch memory for each pair.
 struct Pairs {
   explicit Pairs(int64_t count_)
       : count(count_), keys(count), values(count), sorted_keys(count), sorted_values(count) {}
@@ -21,7 +21,7 @@ struct Pairs {
 /// Sorts pairs by the lowest `bits` bits of the keys; higher bits must be 0. Stable, and so deterministic.
 void sort_pairs(const Pairs& pairs, int bits);
 
-/// The bits that numbers below `bound` need; at least 1.
+/// The number of bits that numbers below `bound` need; at least 1.
 inline int bits_below(int64_t bound) {
   int bits = 1;
   while (bits < 63 && (int64_t{1} << bits) < bound) ++bits;

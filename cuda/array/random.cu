@@ -3,13 +3,13 @@
 #include <linnet/cuda/device/math.cuh>
 #include <linnet/cuda/device/recording.cuh>
 
-/// Random numbers from words of a Philox stream, four at a time. All results except normals equal the CPU's bit by
-/// bit. The ten rounds of Philox and writing the result bound these kernels about equally.
+/// Random numbers from words of a Philox stream, four at a time. All results except normal numbers are bit-identical
+/// to the CPU's. The ten rounds of Philox and writing the result bound these kernels about equally.
 
 namespace linnet::cuda {
 namespace {
 
-/// y[i] = make(word i), or with two words make(word 2i, word 2i + 1). One thread for each Philox block.
+/// y[i] = make(word i), or with two words make(word 2i, word 2i + 1). There is one thread for each Philox block.
 template <int kWords, class T, class Make>
 __global__ void draw(int64_t count, LiveKey live, Make make, T* y) {
   const RandomKey key = live;
@@ -76,7 +76,8 @@ void random_integers(View out, int64_t low, int64_t range, RandomKey key) {
   }
 }
 
-/// y = x · scale where the element's word is below the threshold, else 0. One thread for each Philox block.
+/// y = x · scale where the element's word is below the threshold, otherwise 0. There is one thread for each Philox
+/// block.
 template <class E, class T>
 __global__ void drop(int64_t count, LiveKey live, uint64_t threshold, T scale, bool packed, E* y, const E* x) {
   static_assert(kPack == 4, "a pack for each Philox block");

@@ -18,8 +18,8 @@ struct Linear {
   __device__ Linear after(const Linear& first) const { return {factor * first.factor, (*this)(first.term)}; }
 };
 
-/// Whether `product`, the factor of two maps as one, may stand for a·(b·h): not where it has left the range of normal
-/// numbers, in which h, b·h and a·b·h may have stayed.
+/// Whether `product`, the factor of two composed maps, can replace a·(b·h). It cannot if it left the range of normal
+/// numbers, because h, b·h and a·b·h may still be inside that range.
 template <class Acc>
 __device__ bool keeps_range(Acc a, Acc b, Acc product) {
   if constexpr (std::is_floating_point_v<Acc>) {
@@ -30,13 +30,14 @@ __device__ bool keeps_range(Acc a, Acc b, Acc product) {
   }
 }
 
-/// Strides of the line's dim.
+/// Strides of the dim along which lines run.
 struct LineSteps {
   int64_t out, a, b;
 };
 
-/// A block for each line, kThreads elements at a time, as in cumsum.cu: maps compose as sums add. In double or int64.
-/// Elements whose products leave the range of double are taken one after the other, as on the CPU.
+/// A block computes a line, kThreads elements at a time. It is like cumsum.cu, but composes maps instead of adding
+/// numbers. In double or int64. Elements whose composed factors leave the range of double are computed one after the
+/// other, as on the CPU.
 template <class T, class Acc>
 __global__ void compose_prefixes(StridedIndex<3> lines, int64_t n, LineSteps step, bool reverse, Acc initial, T* out,
                                  const T* a, const T* b) {

@@ -75,14 +75,14 @@ struct All {
 struct ReductionDims {
   StridedIndex<2> kept;     ///< offsets in out and x
   StridedIndex<1> reduced;  ///< offsets in x
-  bool columns = false;     ///< one thread computes each of neighbouring results, not one thread group each result
+  bool columns = false;  ///< neighbouring threads compute neighbouring results, instead of a thread group each result
 
   ReductionDims(const View& out, const View& x) {
     std::array<int, 64> order;
     int rank = 0;
     for (int d = 0; d < x.rank; ++d) {
       if (x.shape[d] == 1) continue;
-      // By rising stride; dims of stride 0 outermost.
+      // Dims are sorted by increasing stride; dims of stride 0 are outermost.
       const auto inside = [&](int other) {
         return x.strides[d] != 0 && (x.strides[other] == 0 || x.strides[d] <= x.strides[other]);
       };
@@ -95,7 +95,7 @@ struct ReductionDims {
       if (out.shape[d] == 1) {
         reduced.add(x.shape[d], {x.strides[d]});
       } else {
-        if (i == 0) columns = true;  // neighbouring results have neighbouring elements
+        if (i == 0) columns = true;  // neighbouring results read neighbouring elements
         kept.add(x.shape[d], {out.strides[d], x.strides[d]});
       }
     }
@@ -103,7 +103,8 @@ struct ReductionDims {
   }
 };
 
-/// The elements of one result in splits of `length` elements, by sizes alone; several splits where results are few.
+/// The elements of one result, divided into splits of `length` elements, by sizes alone. There are several splits if
+/// there are few results.
 struct ReductionSplit {
   int64_t splits = 1, length;
 
@@ -116,7 +117,7 @@ struct ReductionSplit {
   }
 };
 
-/// Where results are written: to out, or with several splits to `partial` [results, splits].
+/// The place for results: out, or with several splits `partial` [results, splits].
 template <class F, class Y>
 struct Target {
   Y* out;
@@ -136,7 +137,7 @@ template <class F, class X>
 __device__ typename F::Acc reduce_every(int64_t step, int64_t begin, int64_t end, const StridedIndex<1>& reduced,
                                         const X* x) {
   typename F::Acc acc = F::identity;
-  if (reduced.rank == 1) {  // nearly always; needs no divisions, so that loads are issued together
+  if (reduced.rank == 1) {  // nearly always; without divisions, loads can be issued together
     const int64_t stride = reduced.stride[0][0];
 #pragma unroll 4
     for (int64_t i = begin; i < end; i += step) acc = F()(acc, F::load(x[i * stride]));

@@ -1,19 +1,20 @@
 #include <linnet/cuda/array/radix_sort.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Sorts all rows of the last dim at once. The key of an element is its bits, ordered as numbers, below the number of
-/// its row; if both do not fit into 64 bits, a second sort orders by rows. The passes of the radix sort bound it: one
-/// for each 8 bits of the keys, each reading and writing 16 bytes for an element.
+/// Sorts all rows of the last dim at once. The key of an element is its row's number in the high bits, and in the low
+/// bits those of the element, changed to order like the numbers. If both do not fit into 64 bits, a second sort
+/// orders by rows. The passes of the radix sort bound it: one for each 8 bits of the keys, each of which reads and
+/// writes 16 bytes for an element.
 
 namespace linnet::cuda {
 namespace {
 
-/// Bits that order as the number does: NaN is the largest, and −0 equals 0.
+/// Bits that are ordered like the numbers: NaN is the largest, and −0 equals 0.
 __device__ uint64_t ordered(bool x) { return x ? 1 : 0; }
 __device__ uint64_t ordered(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
 __device__ uint64_t ordered(int64_t x) { return static_cast<uint64_t>(x) ^ 0x8000000000000000u; }
 
-/// The bits of negative numbers order backwards, so they are inverted.
+/// The bits of negative numbers have the opposite order, so they are inverted.
 __device__ uint64_t ordered(float x) {
   if (x != x) return 0xffffffffu;
   const uint32_t bits = static_cast<uint32_t>(__float_as_int(x + 0.0f));  // −0 + 0 is 0
@@ -25,7 +26,7 @@ __device__ uint64_t ordered(double x) {
   return (bits >> 63) != 0 ? ~bits : bits | 0x8000000000000000u;
 }
 
-/// keys[e] = the order of element e, below the number of its row if `with_row`; values[e] = e.
+/// keys[e] = the ordered bits of element e, with the number of its row above them if `with_row`; values[e] = e.
 template <class T>
 __global__ void make_keys(StridedIndex<1> rows, int64_t n, int64_t step, const T* x, bool descending, int value_bits,
                           bool with_row, uint64_t* keys, int64_t* values) {

@@ -1,15 +1,15 @@
 #include <linnet/cuda/attention/launches.cuh>
 #include <linnet/cuda/attention/mapped_rows.cuh>
 
-/// Quadratic attention, tile by tile of queries and keys: softmax (Vaswani et al. 2017, eq. 1) and the polynomial
-/// weights of Fastmax (Gerami et al. 2024, eqs. 7–9), by the same kernels. Scores stay in registers and shared
+/// Quadratic attention, tile by tile of queries and keys. The same kernels compute softmax (Vaswani et al. 2017, eq.
+/// 1) and the polynomial weights of Fastmax (Gerami et al. 2024, eqs. 7–9). Scores stay in registers and shared
 /// memory, with the running maximum and sum of Milakov & Gimelshein 2018, as in FlashAttention (Dao et al. 2022).
 /// Backward has one kernel for dk and dv and one for dq, so that every sum has a fixed order and needs no atomics.
 ///
-/// There are two sets of kernels: mma_tiles.cuh for products of bfloat16 in heads of up to 64 columns, and tiles.cuh
-/// for all else, where factors of bfloat16 use tensor cores too (WMMA, from sm_80 on). Bounds: 4·N·M·D
-/// multiplications and additions forward, 14·N·M·D backward, half of that when causal. The kernels of mma_tiles.cuh
-/// are bound, by their count of instructions, by turning scores into weights.
+/// There are two sets of kernels. mma_tiles.cuh is for bfloat16 factors in heads of up to 64 columns. tiles.cuh is
+/// for all other calls; bfloat16 factors use tensor cores there too (WMMA, from sm_80 on). The bounds are 4·N·M·D
+/// multiplications and additions in forward and 14·N·M·D in backward, half of that when causal. In the kernels of
+/// mma_tiles.cuh, most instructions turn scores into weights, so these bound them.
 
 namespace linnet::cuda {
 
@@ -25,7 +25,8 @@ bool has_mma() {
 
 namespace {
 
-/// A padding mask [B, M]; null where each head has its own, whose first queries are not looked for.
+/// The padding mask if it is [B, M]; null if each head has a mask of its own, because FirstQueries supports only one
+/// for each sequence.
 const View* of_sequences(const View* padding_mask) {
   return padding_mask != nullptr && padding_mask->rank == 2 ? padding_mask : nullptr;
 }

@@ -13,7 +13,7 @@ struct SequenceSizes {
   int64_t count, queries, keys;
   bool causal;
 
-  /// The first query that sees key j; `queries`, which is none, for j behind the last key.
+  /// The first query that sees key j. For j beyond the last key it is `queries`, which is no query.
   __host__ __device__ int64_t first_that_sees(int64_t j) const {
     if (j >= keys) return queries;
     const int64_t i = causal ? j + queries - keys : 0;
@@ -21,7 +21,7 @@ struct SequenceSizes {
   }
 };
 
-/// A warp for each sequence reads the mask up to the first key. The latency of memory bounds it.
+/// A warp for each sequence reads the mask up to the first key that is not padding. The latency of memory bounds it.
 __global__ void find_first_queries(SequenceSizes in, PaddingMask padding_mask, int64_t* first) {
   using Warp = ThreadGroup<kWarp>;
   for (int64_t b = Warp::first_row(); b < in.count; b += Warp::row_step()) {

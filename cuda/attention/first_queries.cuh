@@ -5,12 +5,12 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/cuda/device/scratch.cuh>
 
-/// Queries that see no key: all keys are padding, or, when causal, all keys up to the query's position. Kernels never
-/// read such a query, so that whatever it holds reaches no result.
+/// Queries that see no key, because all keys are padding or, when causal, all keys up to the query's position.
+/// Kernels never read such a query, so that its content, even NaN, cannot reach a result.
 
 namespace linnet::cuda {
 
-/// The first query of each sequence that sees a key, as kernels are passed it. All later queries see a key too.
+/// A kernel argument: the first query of each sequence that sees a key. All later queries see a key too.
 struct FirstQuery {
   int64_t everywhere = 0;
   const int64_t* of_sequence = nullptr;  ///< [B]; null without padding

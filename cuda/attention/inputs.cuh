@@ -9,11 +9,11 @@
 #include <linnet/cuda/device/recording.cuh>
 #include <linnet/cuda/device/tile.cuh>
 
-/// What the kernels of quadratic attention are called with: the tensors and settings, and the task of a block.
+/// The arguments of the kernels of quadratic attention: the tensors and settings, and the task of a block.
 
 namespace linnet::cuda {
 
-/// e^s = 2^(s·log2 e), because exp2 costs half of what exp does.
+/// Kernels compute e^s as 2^(s·log2 e), because exp2 costs half as much as exp.
 constexpr double kLog2E = 1.4426950408889634;
 
 /// The keys [begin, end).
@@ -23,8 +23,9 @@ struct KeyRange {
   __device__ bool has(int64_t key) const { return key >= begin && key < end; }
 };
 
-/// The first number of [0, count) for which `condition` holds, or `count`. It holds for all later ones too. Each lane
-/// tries a number, because the latency of what a condition reads bounds the search. All lanes of a warp must call it.
+/// The first number of [0, count) for which `condition` is true, or `count`. It must be true for all later numbers
+/// too. Each lane tries one number at a time, because the latency of the condition's loads dominates. All lanes of a
+/// warp must call it.
 template <class Condition>
 __device__ int64_t first_where(int64_t count, Condition condition) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -38,7 +39,7 @@ __device__ int64_t first_where(int64_t count, Condition condition) {
   return begin;
 }
 
-/// The arguments of all kernels of quadratic attention. Elements are of type E, computed in T.
+/// The arguments of all kernels of quadratic attention. Elements have type E and are computed as T.
 template <class T, class E>
 struct QuadraticInputs {
   using Computed = T;
@@ -48,7 +49,7 @@ struct QuadraticInputs {
   int64_t batch, heads, queries, keys, width;
   T scale, a0, a1, a2;
   T binary_scale;                 ///< scale · log2 e
-  T weight_factor, token_factor;  ///< scale of a weight that dropout keeps; of a pair of tokens that it keeps
+  T weight_factor, token_factor;  ///< dropout's scale of a weight that it keeps; of a pair of tokens that it keeps
   bool softmax, causal, drops;
   uint64_t threshold;
   int keep_of_256;
@@ -90,33 +91,33 @@ struct QuadraticInputs {
   __host__ __device__ int64_t query_tiles() const { return ceil_div(queries, kTile<T>); }
   __host__ __device__ int64_t key_tiles() const { return ceil_div(keys, kTile<T>); }
 
-  /// Whether whole queries and keys are dropped.
+  /// Whether dropout is of whole queries and keys.
   __host__ __device__ bool drops_tokens() const { return !softmax && keep_of_256 % 256 != 0; }
-  /// The index of a token's random byte, which is the same as in the factorised form. `position` counts as keys do.
+  /// The index of a token's random byte, the same as in the factorised form. Positions are those of keys.
   __device__ int64_t token(int64_t head, int64_t position) const {
     const int64_t first = min(causal_offset(), int64_t{0}), positions = max(keys, queries + causal_offset()) - first;
     return head * (ceil_div(positions, 64) * 64) + position - first;
   }
-  /// The position of the first query, counted as keys are.
+  /// The position of the first query, if key j has position j.
   __device__ int64_t causal_offset() const { return causal ? keys - queries : 0; }
 
-  /// Query `i` sees the keys before this one, except padding.
+  /// The end of the keys that query `i` sees, except padding.
   __device__ int64_t visible(int64_t i) const {
     if (i >= queries) return 0;
     return causal ? min(max(i + 1 + keys - queries, int64_t{0}), keys) : keys;
   }
 
-  // ---- What SparseInputs have otherwise ----
+  // ---- Members that SparseInputs replaces ----
 
   static constexpr bool kSparse = false;
 
   /// Whether query `i` of a head sees key `j`, unless it is padding.
   __device__ bool sees(int64_t, int64_t i, int64_t j) const { return j < visible(i); }
-  /// A range with every key that the tile of queries from `first` on sees.
+  /// A range that contains every key that the tile of queries from `first` on sees.
   __device__ KeyRange visible_to_tile(int64_t, int64_t first) const {
     return {0, visible(min(first + kTile<T>, queries) - 1)};
   }
-  /// A range with every query that sees any of the `count` keys from `key` on.
+  /// A range that contains every query that sees any of the `count` keys from `key` on.
   __device__ KeyRange queries_of(int64_t, int64_t key, int64_t) const {
     return {causal ? max(key + queries - keys, int64_t{0}) : 0, queries};
   }
@@ -126,21 +127,21 @@ struct QuadraticInputs {
   }
 };
 
-/// The arguments where ranges and codes say which keys a query sees, or results of other keys are continued. They
-/// have kernels of their own, because the others have no register left.
+/// The arguments if ranges or codes say which keys a query sees, or if the call continues the results over other
+/// keys. They have kernels of their own, because the other kernels have no register left for this.
 template <class T, class E>
 struct SparseInputs : QuadraticInputs<T, E> {
   static constexpr bool kSparse = true;
 
-  const int64_t* ranges = nullptr;  ///< [B, H, N, 2]; null where there are none
+  const int64_t* ranges = nullptr;  ///< [B, H, N, 2]; null if there are none
   int64_t range_batch_stride = 0, range_head_stride = 0;
   const int32_t* codes = nullptr;  ///< [B, H, rounds, N]
   int64_t rounds = 0;
-  /// Where results of other keys are continued, their denominators [B, H, N]: a copy, because the block of the first
-  /// columns writes the new ones while others read these. Null otherwise.
+  /// If the call continues the results over other keys, their denominators [B, H, N]; null otherwise. It is a copy,
+  /// because the block of the first columns writes the new denominators while others read these.
   const T* earlier_denominators = nullptr;
   bool accumulate, accumulate_keys, has_self_score;
-  T self_score;  ///< times log2 e
+  T self_score;  ///< multiplied by log2 e
 
   SparseInputs(const View& q_view, const View& k_view, const View& v_view, const AttentionMask& mask,
                const AttentionParams& params, const FirstQueries& first_queries)
@@ -168,7 +169,7 @@ struct SparseInputs : QuadraticInputs<T, E> {
         ranges + head / this->heads * range_batch_stride + head % this->heads * range_head_stride + 2 * i;
     return {range[0], range[1]};
   }
-  /// The range begins with a tile of keys.
+  /// The range begins at the begin of a tile of keys.
   __device__ KeyRange visible_to_tile(int64_t head, int64_t first) const {
     return {visible(head, first).begin / kTile<T> * kTile<T>,
             visible(head, min(first + kTile<T>, this->queries) - 1).end};
@@ -192,7 +193,7 @@ struct SparseInputs : QuadraticInputs<T, E> {
   }
 };
 
-/// The number of tiles of columns, for each of which a block computes a tile of the result; 1 without columns.
+/// The number of tiles of columns. A block computes a tile of the result for each of them. It is 1 without columns.
 template <class T>
 int64_t column_tiles_of(int64_t width) {
   return std::max(ceil_div(width, kTile<T>), int64_t{1});

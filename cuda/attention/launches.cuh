@@ -6,12 +6,12 @@
 #include <linnet/cuda/attention/tiles.cuh>
 #include <linnet/cuda/device/scratch.cuh>
 
-/// Both passes with the kernels for QuadraticInputs or SparseInputs. Each of these has a file, because compiling
-/// takes long.
+/// Launches of forward and backward with QuadraticInputs or SparseInputs. Each of these has a .cu file of its own,
+/// because compiling the kernels takes long.
 
 namespace linnet::cuda {
 
-/// The tensors of both passes, with what the host finds out about them.
+/// The tensors and parameters of a call, in forward and in backward.
 struct AttentionCall {
   View q, k, v;
   AttentionMask mask;
@@ -19,7 +19,8 @@ struct AttentionCall {
   const FirstQueries& first_queries;
 };
 
-/// Gives inputs the denominators that are continued, and keeps them until the kernel is launched.
+/// If the call continues the results over other keys, gives `in` a copy of their denominators, and keeps the copy
+/// until the kernel is launched.
 template <class T>
 class EarlierDenominators {
  public:
@@ -102,7 +103,7 @@ void launch_attention_backward(const AttentionCall& call, const View& dq, const 
   });
 }
 
-// In sparse_attention.cu.
+// Defined in sparse_attention.cu.
 void sparse_attention(const AttentionCall& call, const View& o, const View& denominator);
 void sparse_attention_backward(const AttentionCall& call, const View& dq, const View& dk, const View& dv,
                                const View& d_o, const View& o, const View& denominator);

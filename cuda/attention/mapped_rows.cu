@@ -4,12 +4,12 @@
 #include <linnet/cuda/device/head_rows.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Memory bounds these kernels: each reads a row once from memory, and a long row again from the cache.
+/// Memory bounds these kernels. Each reads a row once from memory; it reads a long row again from the cache.
 
 namespace linnet::cuda {
 namespace {
 
-/// y = (x − mean(x)) / √(var(x) + 1e-5) of each row, 0 for tokens before `first` and for padding.
+/// y = (x − mean(x)) / √(var(x) + 1e-5) of each row; 0 for tokens before `first` and for padding.
 template <class ThreadGroup, class E, class T>
 __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask padding_mask, HeadRows<const E> from,
                                  HeadRows<E> to, T* inverse_std) {
@@ -47,7 +47,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
       }
     });
     Batch::reduce(scale, share);  // the variance
-    T rest[kRowBatch] = {};       // the rounding error of a large mean
+    T rest[kRowBatch] = {};       // the rounding error of the mean, if the mean is large
     bool any_large = false;
     for (int j = 0; j < kRowBatch; ++j) any_large = any_large || has_large_mean(mean[j], scale[j]);
     if (reduce_lanes<kWarp>(any_large ? 1 : 0, Maximum()) != 0) {  // all lanes of a warp must reduce together
@@ -76,8 +76,8 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
   }
 }
 
-/// ∂x = (∂y − mean(∂y) − y·mean(∂y·y)) / std(x), in place. Mathematically mean(∂y) is 0, but products may be rounded
-/// to bfloat16, so it is subtracted.
+/// ∂x = (∂y − mean(∂y) − y·mean(∂y·y)) / std(x), in place. Mathematically mean(∂y) is 0. It is subtracted because
+/// products may be rounded to bfloat16.
 template <class ThreadGroup, class E, class T>
 __global__ void differentiate_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse_std) {
   using Batch = RowBatch<ThreadGroup>;
@@ -170,7 +170,8 @@ __global__ void make_elu_rows(HeadSizes all, FirstQuery first, PaddingMask paddi
   }
 }
 
-/// ∂x = ∂y φ'(x) / s, in place, with s taken as constant. Where x < 0 the slope φ'(x) is φ(x) ≤ 1, and 1 elsewhere.
+/// ∂x = ∂y φ'(x) / s, in place, where s counts as a constant. The slope φ'(x) is φ(x) ≤ 1 where x < 0, and 1
+/// elsewhere.
 template <class ThreadGroup, class E, class T>
 __global__ void differentiate_elu_rows(HeadSizes all, HeadRows<E> gradients, HeadRows<const E> ys, const T* inverse) {
   using Batch = RowBatch<ThreadGroup>;
@@ -192,8 +193,8 @@ __global__ void differentiate_elu_rows(HeadSizes all, HeadRows<E> gradients, Hea
   }
 }
 
-/// Calls `f(group, element, computed)` with the thread group for rows of x, its elements and what they are computed
-/// in.
+/// Calls `f(group, element, computed)` with the thread group for rows of x, and with zeros of the type of its
+/// elements and of the type in which they are computed.
 template <class F>
 void for_rows(const HeadSizes& all, DType dtype, F f) {
   dispatch_computed(dtype, [&](auto element, auto computed) {

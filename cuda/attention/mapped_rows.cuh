@@ -9,7 +9,7 @@
 
 namespace linnet::cuda {
 
-/// What a RowMap, but RowMap::none, makes of queries or keys x [B, H, N, D], in memory of its own. x is not empty.
+/// Queries or keys x [B, H, N, D] after a RowMap other than RowMap::none, in memory of their own. x is not empty.
 class MappedRows {
  public:
   /// Queries. Rows before `first` are 0.
@@ -19,7 +19,7 @@ class MappedRows {
 
   View view() const { return {y_.data(), dtype_, 4, shape_, strides_}; }
 
-  /// Turns the gradients of the rows into those of x, in place.
+  /// Turns the gradients of the mapped rows into those of x, in place.
   void differentiate(const View& gradients) const;
 
  private:
@@ -28,7 +28,7 @@ class MappedRows {
   RowMap map_;
   DType dtype_;
   int64_t shape_[4], strides_[4];
-  Scratch<std::byte> y_, inverse_;  // inverse: 1 / std of each row, or 1 / sum
+  Scratch<std::byte> y_, inverse_;  // inverse_: 1 / std of each row, or 1 / sum
 };
 
 }  // namespace linnet::cuda

@@ -5,8 +5,8 @@
 #include <linnet/cuda/device/mma.cuh>
 #include <linnet/cuda/device/tile.cuh>
 
-/// Products of tiles by tensor cores on a warp's registers: rows of bfloat16 in shared memory, the sums of the 16
-/// rows that a warp computes, and how these become the factors of the next product (mma.cuh).
+/// Products of tiles by tensor cores on a warp's registers (mma.cuh): rows of bfloat16 in shared memory, the sums of
+/// the 16 rows that a warp computes, and the conversion of these sums into factors of the next product.
 
 namespace linnet::cuda {
 
@@ -24,7 +24,7 @@ __device__ inline uint32_t packed(float low, float high) {
   return packed(pair.x, pair.y);
 }
 
-/// Eight bfloat16 neighbours of a row in aligned memory, packed two to a word.
+/// Eight neighbouring bfloat16 numbers of a row in aligned memory, packed two to a word.
 using Eight = PackOf<uint32_t, 4>;
 __device__ inline Eight load_eight(const BFloat16* from) { return *reinterpret_cast<const Eight*>(from); }
 __device__ inline Eight load_eight(const float* from) {
@@ -36,14 +36,14 @@ __device__ inline void store_eight(BFloat16* to, Eight x) { *reinterpret_cast<Ei
 // ---- Factors ----
 
 /// Rows in shared memory, in the order of the tensor. Each has 16 bytes of padding, so that the eight rows of an 8 ×
-/// 8 matrix lie in different banks.
+/// 8 matrix are in different banks.
 template <int kWidth, int kRows = kMmaTile>
 struct alignas(16) RowTile {
   BFloat16 of[kRows][kWidth + 8];
 };
 
-/// Copies eight columns into a tile, at once where their elements must be converted, else by the time of
-/// wait_for_copies().
+/// Copies eight columns into a tile. If their elements must be converted, they are there when this returns; otherwise
+/// after wait_for_copies().
 __device__ inline void copy_eight(BFloat16* to, const BFloat16* from, bool has) { copy_async(to, from, has); }
 __device__ inline void copy_eight(BFloat16* to, const float* from, bool has) {
   Eight of = {};
@@ -51,8 +51,8 @@ __device__ inline void copy_eight(BFloat16* to, const float* from, bool has) {
   store_eight(to, of);
 }
 
-/// tile[i] = x[first + i], with zeros behind the width of x, after wait_for_copies() and a barrier. A thread loads
-/// eight columns at a time where x has all kWidth columns and is aligned, else two.
+/// tile[i] = x[first + i], with zeros beyond the width of x. It is complete after wait_for_copies() and a barrier. A
+/// thread loads eight columns at a time if x has all kWidth columns and is aligned, otherwise two.
 template <int kWidth, int kRows, class E>
 __device__ void load_rows(RowTile<kWidth, kRows>& tile, const HeadMatrix<const E>& x, int64_t first) {
   if (x.width == kWidth && x.in_packs(8)) {
@@ -88,16 +88,16 @@ __device__ inline void wait_for_rows() {
   __syncthreads();
 }
 
-/// Calls `use(at, buffer)` for each step from `begin` on, with the rows that `load(at, buffer)` has loaded, and those
-/// loaded before. If there are two buffers, the next rows arrive meanwhile. All threads of the block must call it.
+/// Calls `use(at, buffer)` for each step from `begin` on, after `load(at, buffer)` and all earlier loads have
+/// completed. If there are two buffers, the next rows are loaded meanwhile. All threads of the block must call it.
 template <int kBuffers, int kStep, class Load, class Use>
 __device__ void for_each_step(int64_t begin, int64_t end, Load load, Use use) {
   static_assert(kBuffers == 1 || kBuffers == 2);
-  if (begin >= end) return wait_for_copies();  // so that the next rows do not meet them
+  if (begin >= end) return wait_for_copies();  // because later copies may go to the same memory
   load(begin, 0);
   int buffer = 0;
   for (int64_t at = begin; at < end; at += kStep) {
-    wait_for_rows();  // also for those that still used the other buffer
+    wait_for_rows();  // also for threads that still used the other buffer
     const int64_t next = at + kStep;
     if (kBuffers == 2 && next < end) load(next, 1 - buffer);
     use(at, buffer);
@@ -176,13 +176,14 @@ __device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factor
   }
 }
 
-/// Adds the terms of infinities and NaN in b, and sets those elements of b to 0. A term of row r of the sum and row k
-/// of b is skipped where `counts(r, k)` is false; `factors` has 0 there. Needed before a product by tensor cores,
-/// which skip no term: 0 times infinity would be NaN. All threads of the block must call it, after they have read b.
+/// Adds the terms of infinities and NaN in b, and sets those elements of b to 0. The term of row r of the sum and row
+/// k of b is skipped if `counts(r, k)` is false; `factors` has 0 there. This is needed before a product by tensor
+/// cores, because they cannot skip a term, and 0 times infinity would be NaN. All threads of the block must call it,
+/// after they have read b.
 template <int kWidth, int kRows, class Counts>
 __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, RowTile<kWidth, kRows>& b,
                                Counts counts) {
-  uint32_t exponents = 0;  // of pairs; an exponent of all ones carries into its top bit
+  uint32_t exponents = 0;  // of pairs; the top bit is set if an exponent is all ones
 #pragma unroll
   for (int step = 0; step < kRows * kWidth / 8 / kMmaThreads; ++step) {
     const int e = (step * kMmaThreads + static_cast<int>(threadIdx.x)) * 8;
@@ -195,7 +196,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
   for (int k = 0; k < kRows; ++k) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float factor = 0;  // one of the row's four lanes holds it
+      float factor = 0;  // one of the row's four lanes has it
 #pragma unroll
       for (int c = 0; c < kRows / 4; ++c) factor += factors.column(c) == k ? factors.of[r][c] : 0.0f;
       factor = reduce_lanes<4>(factor, Plus());
@@ -214,7 +215,7 @@ __device__ void add_infinities(WarpSums<kWidth>& sum, const WarpSums<kRows>& fac
   __syncthreads();
 }
 
-/// Writes a warp's rows of a result, whose block's tile begins at row `first`; in pairs where rows are aligned.
+/// Writes a warp's rows of a result whose block's tile begins at row `first`. It writes in pairs if rows are aligned.
 template <int kWidth, class E, class Value>
 __device__ void store_rows(const HeadMatrix<E>& x, int64_t first, const WarpSums<kWidth>& sum, Value value) {
   using Two = PackOf<E, 2>;

@@ -5,10 +5,10 @@
 #include <linnet/cuda/attention/mma_products.cuh>
 #include <linnet/cuda/attention/weights.cuh>
 
-/// Quadratic attention of narrow heads with factors of bfloat16, by tensor cores: the sums of tiles.cuh, in
-/// registers. A block has four warps. A warp computes 16 rows of the result, and alone computes and uses their
-/// scores: these are the sums of one product and, packed, the left factors of the next (mma_products.cuh). Shared
-/// memory holds only rows that all warps multiply by.
+/// Quadratic attention of narrow heads with bfloat16 factors, by tensor cores. It computes the sums of tiles.cuh in
+/// registers. A block has four warps. A warp computes 16 rows of the result, and no other warp needs their scores.
+/// The scores are the sums of one product and, after packing, the left factors of the next (mma_products.cuh). Shared
+/// memory holds only the rows by which all warps multiply.
 
 namespace linnet::cuda {
 
@@ -24,8 +24,8 @@ struct QueryScores {
   __device__ float& at(int q, int k) const { return sums.of[q][k]; }
 };
 
-/// Queries of a tile where a warp's rows are keys: half a tile, so that scores and their gradients fit into registers
-/// beside two sums.
+/// The number of queries of a tile when a warp's rows are keys. It is half a tile, so that scores, their gradients
+/// and two sums fit into registers.
 constexpr int kQueryRows = 32;
 
 /// The scores of a warp's 16 keys with all queries of a tile.
@@ -44,7 +44,7 @@ struct KeyScores {
 bool has_mma();
 
 /// If these kernels support queries [B, H, N, D] of this dtype and width, calls `f` with the kernels' width and a
-/// zero of the type of elements, and returns true.
+/// zero of the elements' type, and returns true.
 template <class F>
 bool dispatch_mma(const View& q, F&& f) {
   const int64_t width = q.shape[3];
@@ -59,19 +59,19 @@ bool dispatch_mma(const View& q, F&& f) {
 
 // ---- Kernels ----
 
-/// The tiles of a launch: `tiles` tiles from `first` on of each of `heads` heads from `head` on.
+/// The tiles of a launch: `tiles` tiles from `first` on, for each of `heads` heads from `head` on.
 struct HeadTiles {
   int64_t head, heads, first, tiles;
 
   __host__ __device__ int64_t count() const { return heads * tiles; }
-  /// The number of tile `index` of the launch among all tiles, of which a head has `of_head`.
+  /// The number of the launch's tile `index` among all tiles. Each head has `of_head` tiles.
   __device__ int64_t number(int64_t index, int64_t of_head) const {
     return (head + index / tiles) * of_head + first + index % tiles;
   }
 };
 
-/// Without inter-chunk states: the kernels compute the weights of all tokens. fastmax/inter_chunk.cuh has the other
-/// case.
+/// The case without inter-chunk states: the kernels compute the weights of all tokens. fastmax/inter_chunk.cuh has
+/// the other case.
 struct NoInterChunk {
   static constexpr bool kAny = false;
 
@@ -99,7 +99,8 @@ __device__ void add_rows(const HeadMatrix<E>& x, int64_t first, WarpSums<kWidth>
   }
 }
 
-/// Continues the sums of other keys: from the outputs so far, divided by their denominators.
+/// Starts the sums with those over other keys, which are the present outputs; these are already divided by their
+/// denominators.
 template <class E, int kWidth>
 __device__ void resume(const SparseInputs<float, E>& in, const QuadraticTask<float, E>& task, const HeadMatrix<E>& o,
                        WarpSums<kWidth>& sum, Totals<float, 2>& totals) {
@@ -112,8 +113,8 @@ __device__ void resume(const SparseInputs<float, E>& in, const QuadraticTask<flo
   add_rows(o, task.first, sum);
 }
 
-/// How many blocks fit on a multiprocessor, for which the compiler limits the registers of a thread. While some warps
-/// wait, others compute. With one more, kernels for 32 columns spill 130 to 260 bytes.
+/// The number of blocks that fit on a multiprocessor. The compiler limits the registers of a thread for this number.
+/// While some warps wait, others compute. With one block more, kernels for 32 columns would spill 130 to 260 bytes.
 template <int kWidth, bool kSparse>
 constexpr int kForwardBlocks = kWidth == 32 ? (kSparse ? 3 : 4) : (kSparse ? 2 : 3);
 template <int kWidth, bool kSparse>
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kMmaThreads, kForwardBlocks<kWidth, In::kSpars
 #pragma unroll
             for (float& x : sum.of[r]) x *= totals.rescale[r];
           }
-          if (!tile.whole) {  // no infinity may reach a query from its future
+          if (!tile.whole) {  // an infinity in a later key must not reach the query
             add_infinities(sum, weights, v_tile,
                            [&](int r, int j) { return in.sees(task.head, task.first + r, key + j); });
           }
@@ -246,7 +247,7 @@ template <int kWidth, class E, class OtherChunks, class In = QuadraticInputs<flo
 __global__ void __launch_bounds__(kMmaThreads, kBackwardBlocks<kWidth, In::kSparse>)
     attend_backward_queries_mma(In in, QuadraticCotangents<float, E> from, HeadsView<E> dq, HeadTiles tiles,
                                 OtherChunks other_chunks) {
-  constexpr int kBuffers = kWidth == 32 ? 2 : 1;  // more would take more than 48 KB
+  constexpr int kBuffers = kWidth == 32 ? 2 : 1;  // more buffers would take more than 48 KB
   __shared__ RowTile<kWidth> q_tile;
   __shared__ RowTile<kWidth> g_tile;
   __shared__ RowTile<kWidth> k_tiles[kBuffers];

@@ -1,7 +1,7 @@
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Scores of a few keys for each query, which are read where they are: a thread for each score. The rows that the
-/// threads of a warp read come from the L2 cache.
+/// Scores of a few sampled keys for each query, with a thread for each score. The keys are read in place, without
+/// gathering them. The rows that the threads of a warp read come from the L2 cache.
 
 namespace linnet::cuda {
 namespace {

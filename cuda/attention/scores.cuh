@@ -4,16 +4,16 @@
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/random_byte.cuh>
 
-/// A tile of scores as threads hold it, and which of its scores count: those whose key the query sees, and those that
-/// dropout keeps.
+/// The scores of a tile that a thread holds, and which of them count: those whose key the query sees and that dropout
+/// keeps.
 
 namespace linnet::cuda {
 
-/// The scores of a thread tile, as the products of tile.cuh leave them. Such a class says, of a tile of scores:
-///   kQueries, kKeys        how many queries and keys a thread holds
-///   kLanes                 how many neighbouring lanes hold the keys of one query
-///   kWarpKeys              how many keys of a query a warp holds, from warp_key() on
-///   query(q), key(k)       the places in the tile of the thread's q-th query and k-th key
+/// The scores of a thread tile, in the layout of the products of tile.cuh. Each class of scores has these members:
+///   kQueries, kKeys        the number of queries and keys that a thread holds
+///   kLanes                 the number of neighbouring lanes that hold the keys of one query
+///   kWarpKeys              the number of keys of a query that a warp holds, from warp_key() on
+///   query(q), key(k)       the index in the tile of the thread's q-th query and k-th key
 template <class T>
 struct ThreadTileScores {
   static constexpr int kQueries = kThreadTile<T>, kKeys = kThreadTile<T>, kLanes = kSide, kWarpKeys = kTile<T>;
@@ -28,8 +28,8 @@ struct ThreadTileScores {
   __device__ T& at(int q, int k) const { return tile.of[q][k]; }
 };
 
-/// A tile of scores: its head, first query and first key. `whole` says that all its queries see all its keys, except
-/// padding. A query behind the last one sees no key, so that sums over queries skip it.
+/// A tile of scores: its head, first query and first key. If `whole`, all its queries see all its keys, except
+/// padding. A query beyond the last one sees no key, so that sums over queries skip it.
 struct TilePosition {
   int64_t head, query, key;
   bool whole;
@@ -45,7 +45,7 @@ __device__ void for_each_score(F f) {
   }
 }
 
-/// A set of a thread's scores: bit q·kKeys + c stands for its query q and key c.
+/// A set of a thread's scores: bit q·kKeys + c is for its query q and key c.
 template <class Scores>
 struct ScoreMask {
   static_assert(Scores::kQueries * Scores::kKeys <= 32, "a bit for each score");
@@ -56,9 +56,9 @@ struct ScoreMask {
   __device__ void clear(int q, int c) { bits &= ~(1u << (q * Scores::kKeys + c)); }
 };
 
-// Functions that few calls need are not inlined, so that kernels keep the registers.
+// Functions that few calls need are not inlined, so that they do not take registers in all kernels.
 
-/// The keys of a thread that are not padding: bit c stands for key c. The tile has `keys` keys.
+/// The keys of a thread that are not padding: bit c is for key c. The tile has `keys` keys.
 template <class Scores>
 __noinline__ __device__ uint32_t unpadded_keys(const bool* padding_mask, int64_t stride, int keys) {
   uint32_t kept = 0;
@@ -70,7 +70,7 @@ __noinline__ __device__ uint32_t unpadded_keys(const bool* padding_mask, int64_t
   return kept;
 }
 
-/// Clears the scores of pairs that ranges or codes hide.
+/// Removes from `seen` the pairs that ranges or codes hide.
 template <class Scores, class In>
 __noinline__ __device__ void clear_outside_ranges(const In& in, const TilePosition& tile, ScoreMask<Scores>& seen) {
 #pragma unroll 1
@@ -86,7 +86,7 @@ __noinline__ __device__ void clear_outside_ranges(const In& in, const TilePositi
   }
 }
 
-/// Sets the entries of query i and key i.
+/// Sets the entry of query i and key i to `value`, for every i.
 template <class In, class Scores, class T>
 __device__ void set_self(const In& in, const TilePosition& tile, Scores s, T value) {
   if (!in.has_self_score) return;
@@ -95,7 +95,7 @@ __device__ void set_self(const In& in, const TilePosition& tile, Scores s, T val
   });
 }
 
-/// The scores whose key is neither padding nor in the future of the query, nor hidden by ranges or codes.
+/// The scores whose key is not padding, not after a causal query, and not hidden by ranges or codes.
 template <class Scores, class In, class E>
 __device__ ScoreMask<Scores> seen_of(const In& in, const HeadMatrix<const E>& k, const TilePosition& tile) {
   using T = typename In::Computed;
@@ -117,9 +117,10 @@ __device__ ScoreMask<Scores> seen_of(const In& in, const HeadMatrix<const E>& k,
   return seen;
 }
 
-/// The weights that dropout keeps. Its stream has one word per weight, `keys` for each query, and the tile's begin at
-/// element `first`. Each lane draws for as many neighbouring keys as it holds scores, and the lanes then exchange the
-/// bits; so hardly any Philox block is computed twice. All lanes of the warp must call it.
+/// The weights that dropout keeps. Its stream has one word for each weight, `keys` for each query. The words of the
+/// tile begin at element `first`. Each lane draws words for as many neighbouring keys as it holds scores, and the
+/// lanes then exchange the bits, so that hardly any Philox block is computed twice. All lanes of the warp must call
+/// it.
 template <class Scores>
 __noinline__ __device__ ScoreMask<Scores> kept_weights(RandomKey key, uint64_t threshold, uint64_t first,
                                                        uint64_t keys) {
@@ -187,14 +188,14 @@ __device__ ScoreMask<Scores> kept_weights_of(const QuadraticInputs<T, E>& in, co
                               static_cast<uint64_t>(in.keys));
 }
 
-/// Multiplies weights by 1 / (1 − rate) where dropout keeps them, else by 0.
+/// Multiplies weights by 1 / (1 − rate) where dropout keeps them, and by 0 elsewhere.
 template <class T, class E, class Scores>
 __device__ void drop(const QuadraticInputs<T, E>& in, ScoreMask<Scores> kept, Scores s) {
   if (!in.drops) return;
   for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= kept.has(q, c) ? in.weight_factor : T{0}; });
 }
 
-/// Sets scores to `value` where the key is not seen.
+/// Sets the scores of keys that are not seen to `value`.
 template <class Scores, class T>
 __device__ void hide(ScoreMask<Scores> seen, Scores s, T value) {
   if (seen.all()) return;

@@ -1,7 +1,8 @@
 #include <linnet/cuda/attention/launches.cuh>
 
-/// Softmax attention where ranges and codes say which keys a query sees, or where it continues the results of other
-/// keys: the kernels of attention.cu with SparseInputs. They visit the tiles of keys that some query of a tile sees.
+/// Softmax attention in which ranges or codes say which keys a query sees, or which continues the results over other
+/// keys. It uses the kernels of attention.cu with SparseInputs. For a tile of queries they visit only the tiles of
+/// keys that some of these queries see.
 
 namespace linnet::cuda {
 

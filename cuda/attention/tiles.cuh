@@ -2,8 +2,8 @@
 
 #include <linnet/cuda/attention/weights.cuh>
 
-/// Quadratic attention for heads of any width, by the products of tile.cuh. A block computes a tile of the result:
-/// for kTile rows and kTile columns it goes over the other side tile by tile.
+/// Quadratic attention for heads of any width, by the products of tile.cuh. A block computes kTile rows and kTile
+/// columns of the result. It loops over the other side tile by tile.
 
 namespace linnet::cuda {
 
@@ -20,7 +20,8 @@ __device__ void store_thread_tile(const HeadMatrix<E>& x, int64_t first, int64_t
   }
 }
 
-/// Continues the sums of other keys: from the outputs so far, divided by their denominators.
+/// Starts the sums with those over other keys, which are the present outputs; these are already divided by their
+/// denominators.
 template <class T, class E>
 __device__ void resume(const SparseInputs<T, E>& in, const QuadraticTask<T, E>& task, const HeadMatrix<E>& o,
                        ThreadTile<T>& sum, Totals<T, kThreadTile<T>>& totals) {
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       __syncthreads();
       if (tile.whole) {
         add_product(sum, shared.a, shared.b, kTile<T>);
-      } else {  // a key that a query does not see must not reach it, not even as an infinity
+      } else {  // a key that a query does not see must not reach it, even if the key is infinite
         add_product(sum, shared.a, shared.b, kTile<T>,
                     [&](int j, int r) { return in.sees(task.head, task.first + thread_row<T>() + r, key + j); });
       }

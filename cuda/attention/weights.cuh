@@ -5,16 +5,16 @@
 #include <linnet/cuda/device/math.cuh>
 #include <linnet/cuda/device/scratch.cuh>
 
-/// From scores to weights and their gradients, for the scores of a tile that one thread holds. Shared by all kernels
-/// of attention.cu and fastmax_mma.cu.
+/// From scores to weights and their gradients, for the scores of a tile that one thread holds. All kernels of
+/// attention.cu and fastmax_mma.cu use this.
 
 namespace linnet::cuda {
 
-/// The running maximum and denominator of a thread's queries, while it goes over the keys tile by tile.
+/// The running maximum and denominator of a thread's queries, while it loops over the keys tile by tile.
 template <class T, int kQueries>
 struct Totals {
   T maximum[kQueries], total[kQueries] = {};
-  T rescale[kQueries];  ///< factor for sums of earlier tiles, e^{m − m'}
+  T rescale[kQueries];  ///< the factor for sums of earlier tiles, e^{m − m'}
 
   __device__ Totals() {
 #pragma unroll
@@ -25,11 +25,11 @@ struct Totals {
   }
   /// The totals of query q from its stored denominator, for an output that is divided by it.
   __device__ void resume(int q, T denominator) {
-    if (denominator == -infinity<T>()) return;  // no key so far
+    if (denominator == -infinity<T>()) return;  // the query has seen no key so far
     maximum[q] = denominator;
     total[q] = 1;
   }
-  /// 1 / g, by which a query's sum is multiplied in the end; 0 where no key is seen.
+  /// 1 / g, by which a query's sum is multiplied at the end; 0 if the query sees no key.
   __device__ T inverse(int q) const { return total[q] == 0 ? T{0} : T{1} / total[q]; }
   /// The denominator g that is saved for backward; for softmax log2 g.
   template <class E>
@@ -47,7 +47,7 @@ __device__ void weigh(const In& in, const HeadMatrix<const E>& k, const TilePosi
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
-    T scale = in.binary_scale;  // a positive one is multiplied by with the subtraction of the maximum
+    T scale = in.binary_scale;  // if positive, it is multiplied in one instruction with subtracting the maximum
     if (In::kSparse || scale <= 0) {
       for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= scale; });
       scale = 1;
@@ -56,7 +56,7 @@ __device__ void weigh(const In& in, const HeadMatrix<const E>& k, const TilePosi
     hide(seen, s, -infinity<T>());
 #pragma unroll
     for (int q = 0; q < Scores::kQueries; ++q) {
-      T largest = -infinity<T>();  // never NaN: max ignores it
+      T largest = -infinity<T>();  // never NaN, because max ignores NaN
 #pragma unroll
       for (int c = 0; c < Scores::kKeys; ++c) largest = max(largest, s.at(q, c));
       largest = reduce_lanes<Scores::kLanes>(largest, [](T a, T b) { return max(a, b); });
@@ -139,7 +139,7 @@ QuadraticCotangents<T, E> with_deltas(const QuadraticInputs<T, E>&, const View& 
 }
 
 /// A query's factors in the gradients of its scores: log2 g for softmax and otherwise 1 / g (0 for g = 0), and delta.
-/// Both are 0 for a query behind the last.
+/// Both are 0 for a query beyond the last.
 template <class T>
 struct alignas(2 * sizeof(T)) QueryFactors {
   T log_or_inverse, delta;
@@ -158,8 +158,8 @@ __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const 
 /// both in place. `factors(q)` are the factors of query q.
 ///   softmax:     ∂s_j = p_j (d_o·v_j − delta)
 ///   polynomial:  ∂s_j = (a1 + 2 a2 s_j) (d_o·v_j − delta) / g
-/// Dropout of whole tokens multiplies d_o·v_j by the pair's factor c_j, and delta too where dropout is shared with
-/// the denominator.
+/// Dropout of whole tokens multiplies d_o·v_j by the pair's factor c_j. It also multiplies delta if the denominator
+/// shares the dropout.
 template <class In, class E, class Scores, class Factors>
 __device__ void score_gradients(const In& in, const HeadMatrix<const E>& k, const TilePosition& tile, Scores s,
                                 Scores ds, Factors factors) {

@@ -19,14 +19,15 @@ void* take(int64_t bytes) {
   return block;
 }
 
-/// cudaFree waits for the kernels that still use a block. Nothing can be done if it fails, and no kernel is to blame.
+/// cudaFree waits for the kernels that still use a block. If it fails, nothing can be done, and the error must not be
+/// blamed on a later kernel.
 void give_back(void* block) {
   if (cudaFree(block) != cudaSuccess) cudaGetLastError();
 }
 
-void refuse(int64_t bytes, int64_t) { refuse_memory("asking for " + std::to_string(bytes) + " bytes of the GPU's"); }
+void refuse(int64_t bytes, int64_t) { refuse_memory("asking for " + std::to_string(bytes) + " bytes of GPU memory"); }
 
-/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+/// Never destroyed, because static tensors may outlive our static objects.
 BlockCache& cache() {
   static BlockCache* const instance = new BlockCache({512, take, give_back, refuse});
   return *instance;

@@ -7,12 +7,12 @@
 #include <linnet/core/device/block_cache.h>
 #include <linnet/core/error.h>
 
-/// Memory of the GPU's tensors. When a tensor dies its block is kept for the next tensor of about that size, so that
-/// a training step, once warm, asks the driver for nothing. A block may be reused while kernels that read it are
-/// still running, because all kernels run in one stream, one after the other.
+/// Memory of the GPU's tensors. The block of a destroyed tensor is kept for the next tensor of about that size, so
+/// that after the first steps of training no step allocates from the driver. A block may be reused while kernels that
+/// read it are still running, because all kernels run in one stream, one after the other.
 namespace linnet::cuda {
 
-/// Aligned to 256 bytes or more. Throws MemoryError with what was asked, what is live and what is free.
+/// A block, aligned to 256 bytes or more. Throws MemoryError with the bytes that are requested, live and free.
 void* allocate(int64_t bytes);
 void deallocate(void* data, int64_t bytes);
 MemoryStats memory_stats();
@@ -20,11 +20,11 @@ void reset_peak();
 void release_cached();
 
 /// For an allocation outside of this cache that failed. Returns the cached blocks to the driver, and throws
-/// MemoryError with what is live, what is free, and what to change. `what` says what was tried.
+/// MemoryError with the bytes live and free, and with what to change. `what` says what was tried.
 [[noreturn]] void refuse_memory(const std::string& what);
 
-/// Calls `attempt`, which allocates outside of this cache, and again if it throws MemoryError: by then the cached
-/// blocks are back with the driver.
+/// Calls `attempt`, which allocates outside of this cache. If it throws MemoryError, calls it again: by then the
+/// cached blocks have been returned to the driver.
 template <class Attempt>
 void with_room(const Attempt& attempt) {
   try {

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-/// Copies from global to shared memory that a thread does not wait for (PTX ISA, cp.async, from sm_80 on): the next
-/// tile arrives while a block computes with this one.
+/// Copies from global to shared memory for which a thread does not wait (PTX ISA, cp.async, from sm_80 on). So the
+/// next tile arrives while a block computes with the current one.
 
 namespace linnet::cuda {
 
-/// Starts to copy 16 aligned bytes, or to write 16 bytes of zeros if not `has`; then `from` is not read.
+/// Starts to copy 16 aligned bytes. If not `has`, it writes 16 bytes of zeros and does not read `from`.
 __device__ inline void copy_async(void* to, const void* from, bool has) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

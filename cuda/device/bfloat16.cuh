@@ -5,8 +5,8 @@
 #include <cuda_bf16.h>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// bfloat16 is storage only. Kernels that move elements move it as it is. Kernels that compute convert it to float,
-/// and round what they write to nearest even.
+/// bfloat16 is only a storage type. Kernels that only move elements move its bytes. Kernels that compute convert it
+/// to float, and round their results to nearest even.
 
 namespace linnet::cuda {
 
@@ -16,15 +16,15 @@ using BFloat16 = __nv_bfloat16;
 template <class E>
 using ComputedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, E>;
 
-/// `dispatch_any`, for bfloat16 too.
+/// `dispatch_any`, also for bfloat16.
 template <class F>
 void dispatch_stored(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(BFloat16{});
   dispatch_any(dtype, f);
 }
 
-/// `dispatch_floating`, for bfloat16 too: calls `f(auto stored, auto computed)` with zeros of the type of elements
-/// and of the type in which they are computed.
+/// `dispatch_floating`, also for bfloat16: calls `f(auto stored, auto computed)` with a zero of the elements' type
+/// and a zero of the type in which they are computed.
 template <class F>
 void dispatch_computed(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(BFloat16{}, float{});

@@ -12,7 +12,8 @@
 namespace linnet::cuda {
 namespace {
 
-/// A query for its attributes creates the driver's context, and tells whether this build has code for the GPU.
+/// An empty kernel. A query for its attributes creates the driver's context, and shows whether this build has code
+/// for the GPU.
 __global__ void probe() {}
 
 std::string version_text(int version) {  // 13010 is 13.1
@@ -63,7 +64,7 @@ bool means_no_code(cudaError_t status) {
   }
 }
 
-/// Throws DeviceError with why no GPU answers, and what helps.
+/// Throws DeviceError that says why no GPU answers, and what to do.
 [[noreturn]] void refuse_device(cudaError_t status) {
   cudaGetLastError();  // clears the error, which a later call would report
   std::string cause = "no NVIDIA GPU answers (" + error_text(status) + ")";
@@ -106,8 +107,8 @@ void check_architecture() {
                     error_text(status) + "); " + remedy + ", or use --device cpu (Device::cpu)");
 }
 
-/// Leaves each rank of a host a GPU of its own. CUDA reads the variable in its first call. Returns whether it
-/// has been set.
+/// Sets CUDA_VISIBLE_DEVICES so that each rank of a host sees only its own GPU. CUDA reads the variable in its first
+/// call. Returns whether it was set.
 bool choose_gpu() {
   const std::optional<int> rank = detail::local_rank();
   if (!rank) return false;
@@ -135,7 +136,7 @@ struct Gpu {
   }
 };
 
-/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+/// Never destroyed, because static tensors may outlive our static objects.
 const Gpu& gpu() {
   static const Gpu* const instance = new Gpu;
   return *instance;
@@ -191,7 +192,7 @@ bool is_set(const char* variable) {
 
 void refuse_dtype(DType dtype) {
   if (dtype == DType::bfloat16) {
-    throw DTypeError("bfloat16 is storage, which this does not compute with; convert with to(DType::float32)");
+    throw DTypeError("bfloat16 is a storage type, with which this does not compute; convert with to(DType::float32)");
   }
   throw DTypeError(std::string("does not take dtype ") + name_of(dtype) + " on the GPU; convert with to(DType)");
 }

@@ -6,23 +6,23 @@
 #include <cuda_runtime_api.h>
 #include <linnet/core/dtype.h>
 
-/// The GPU that linnet uses, and the stream of all work on tensors. The GPU is device 0 of those that
-/// CUDA_VISIBLE_DEVICES names. One stream keeps kernels, copies and reuse of memory in the order of the calls. Two
-/// things have streams of their own, which the first one waits for: batches that cross to the GPU (transfer.cu), and
-/// messages to other ranks (distributed/nccl.cpp). A program that uses CUDA itself must keep device 0 current in
-/// threads that call linnet.
+/// The GPU that linnet uses, and the stream of all work on tensors. The GPU is device 0 of those in
+/// CUDA_VISIBLE_DEVICES. The stream keeps kernels, copies and reuse of memory in the order of the calls. Two things
+/// have streams of their own, for which the first one waits: copies of batches to the GPU (transfer.cu), and messages
+/// to other ranks (distributed/nccl.cpp). A program that uses CUDA itself must keep device 0 current in threads that
+/// call linnet.
 
 namespace linnet::cuda {
 
-/// Opens the GPU on first use. Throws DeviceError if there is none, or none that this build has code for. The process
-/// may go on without it, and a later call tries again.
+/// Opens the GPU on first use. Throws DeviceError if there is none, or if this build has no code for it. The process
+/// can go on without the GPU, and a later call tries again.
 void open_device();
 
-/// Where kernels of this thread go.
+/// The stream into which this thread launches kernels.
 cudaStream_t stream();
 
-/// While one exists, kernels of this thread go into another stream. Memory that dies meanwhile is not safe, since it
-/// is reused in the order of the common stream.
+/// A guard: while it lives, this thread launches kernels into another stream. Their memory must not be freed
+/// meanwhile, because the allocator reuses memory in the order of the common stream.
 class StreamScope {
  public:
   explicit StreamScope(cudaStream_t stream);
@@ -35,12 +35,12 @@ class StreamScope {
 /// `what` says what was tried: "copy to the GPU".
 void check(cudaError_t status, const char* what);
 
-/// To be called after each kernel launch. Throws DeviceError if the launch was refused. A later call reports a kernel
-/// that fails while it runs, unless the environment variable LINNET_CUDA_CHECK=1 is set: then this waits for the
-/// kernel, so that the error names the op that caused it.
+/// To be called after each kernel launch. Throws DeviceError if the driver refused the launch. If a kernel fails
+/// while it runs, a later call reports the error. With the environment variable LINNET_CUDA_CHECK=1, this function
+/// waits for the kernel, so that the error names the op that caused it.
 void check_launch();
 
-/// Whether LINNET_CUDA_CHECK is set, to anything but 0.
+/// Whether LINNET_CUDA_CHECK is set to anything but 0.
 bool is_checking();
 
 /// Waits for all work so far. Throws DeviceError when any of it failed.
@@ -49,7 +49,7 @@ void synchronise(const char* what);
 /// Name, architecture and memory of the GPU, and the versions of driver and runtime.
 std::string describe_device();
 
-/// Whether an environment variable is set, and not to 0.
+/// Whether an environment variable is set to anything but 0.
 bool is_set(const char* variable);
 
 /// Throws DTypeError. All kernels refuse dtypes through this function.

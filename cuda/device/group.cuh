@@ -37,7 +37,7 @@ __device__ V shuffle(V value, int distance) {
   return __shfl_xor_sync(kAllLanes, value, distance);
 }
 
-/// The value of lane `lane`, which each lane may choose by itself.
+/// The value of lane `lane`. Each lane may choose another one.
 template <class V>
 __device__ V value_of(V value, int lane) {
   return __shfl_sync(kAllLanes, value, lane);
@@ -53,13 +53,13 @@ __device__ V reduce_lanes(V value, F combine) {
   return value;
 }
 
-/// The threads of one row: one warp for short rows, so that a block of 256 handles eight rows, or a whole block. A
-/// group may also be part of a warp; then all groups of that warp must call each reduction.
+/// The threads that work on one row: a warp for short rows, so that a block of 256 threads takes eight rows, or a
+/// whole block. A group may also be part of a warp; then all groups of that warp must call each reduction.
 template <int kSize>
 struct ThreadGroup {
   static_assert((kSize <= kWarp && kWarp % kSize == 0) || kSize == 256, "part of a warp, a warp, or a block of 256");
   static constexpr int size = kSize;
-  static constexpr int rows = 256 / kSize;  ///< per block of 256 threads
+  static constexpr int rows = 256 / kSize;  ///< the number of rows of a block of 256 threads
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kSize; }
   /// The first row of this thread's group, and the distance to its next one.
@@ -82,8 +82,8 @@ struct ThreadGroup {
     return value;
   }
 
-  /// f(0) + … + f(n − 1); each thread of the group gets it. Terms of one thread are summed in T, threads in double,
-  /// so that the rounding error hardly grows with n.
+  /// f(0) + … + f(n − 1); each thread of the group gets it. A thread sums its terms in T, and the threads' sums are
+  /// added in double, so that the rounding error hardly grows with n.
   template <class T, class F>
   __device__ static double sum(int64_t n, F f) {
     T sum = 0;

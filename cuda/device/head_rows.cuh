@@ -7,22 +7,22 @@
 #include <linnet/cuda/device/heads.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Loops over the rows of heads [B, H, N, D], which are short. A thread group of lanes, each with packs of
-/// neighbouring columns, takes kRowBatch tokens of one head at a time and issues their loads together, to hide the
-/// latency.
+/// Loops over the rows of heads [B, H, N, D], which are short. A thread group of some lanes takes kRowBatch tokens of
+/// one head at a time, and issues their loads together to hide the latency. Each lane has packs of neighbouring
+/// columns.
 
 namespace linnet::cuda {
 
 constexpr int kRowBatch = 4;  ///< tokens that a thread group takes at a time
 
-/// The type in which lanes' sums over a row are added: double, but float for bfloat16.
+/// The type in which the lanes' partial sums of a row are added: float for bfloat16, otherwise double.
 template <class E>
 using JoinedIn = std::conditional_t<std::is_same_v<E, BFloat16>, float, double>;
 
 /// [B, H, N, D] with unit stride in D.
 template <class E>
 struct HeadRows : HeadsView<E> {
-  bool packed;  ///< whether each row consists of aligned packs
+  bool packed;  ///< whether all rows consist of aligned packs
 
   explicit HeadRows(const View& x) : HeadsView<E>(x), packed(x.shape[3] % kPack == 0 && is_packed(data<E>(x), 1)) {
     for (int d = 0; d < 3; ++d) packed = packed && x.strides[d] % kPack == 0;
@@ -36,19 +36,19 @@ struct HeadSizes {
   explicit HeadSizes(const View& x) : batch(x.shape[0]), heads(x.shape[1]), tokens(x.shape[2]), width(x.shape[3]) {}
 };
 
-/// One pack of each of a thread's tokens.
+/// One pack for each of a thread's tokens.
 template <class T>
 struct RowPacks {
   Pack<T> of[kRowBatch] = {};
 };
 
-/// The tokens of one task that a thread holds packs of.
+/// A thread's tokens in one task. The thread holds packs of their rows.
 template <class ThreadGroup>
 struct RowBatch {
   static constexpr int kTokens = kRowBatch * ThreadGroup::rows;  ///< tokens of a task
 
   int64_t b, h;
-  int64_t first, row;  ///< the first token, within its head and among the tokens of all heads
+  int64_t first, row;  ///< the first token: its index within its head, and among the tokens of all heads
   bool has[kRowBatch];
 
   __host__ __device__ static int64_t tasks(const HeadSizes& all) {
@@ -83,8 +83,8 @@ struct RowBatch {
     return static_cast<int>(max(min(width_ - c, int64_t{kPack}), int64_t{0}));
   }
 
-  /// The packs at column c, as T. Elements behind the end of the row are 0. Tokens that are not `wanted` are 0,
-  /// unread.
+  /// The packs at column c, as T. Elements beyond the end of the row are 0. Tokens that are not `wanted` are 0, and
+  /// are not read.
   template <class T, class E>
   __device__ RowPacks<T> load(const HeadRows<E>& x, const bool (&wanted)[kRowBatch], int64_t c) const {
     using Value = std::remove_const_t<E>;

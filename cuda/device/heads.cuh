@@ -6,7 +6,7 @@
 
 namespace linnet::cuda {
 
-/// A view [B, H, N, D] with unit stride in D, or [B, H, N], as kernels are passed it.
+/// A kernel argument: a view [B, H, N, D] with stride 1 in D, or [B, H, N].
 template <class T>
 struct HeadsView {
   T* data;
@@ -23,7 +23,7 @@ struct HeadsView {
   }
 };
 
-/// The padding mask [B, N] or [B, H, N] as kernels are passed it; without data no token is padding.
+/// A kernel argument: the padding mask [B, N] or [B, H, N]. If `data` is null, no token is padding.
 struct PaddingMask {
   const bool* data = nullptr;
   int64_t batch_stride = 0, head_stride = 0, stride = 0;

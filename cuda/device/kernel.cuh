@@ -21,7 +21,7 @@ void dispatch_floating(DType dtype, F&& f) {
   }
 }
 
-/// `dispatch_floating`, for integer dtypes too.
+/// `dispatch_floating`, also for integer dtypes.
 template <class F>
 void dispatch_number(DType dtype, F&& f) {
   switch (dtype) {
@@ -31,7 +31,7 @@ void dispatch_number(DType dtype, F&& f) {
   }
 }
 
-/// `dispatch_number`, for bool too.
+/// `dispatch_number`, also for bool.
 template <class F>
 void dispatch_any(DType dtype, F&& f) {
   if (dtype == DType::boolean) return f(bool{});
@@ -57,7 +57,7 @@ inline int64_t numel(const View& view) {
 
 // ---- Element by element. Memory bandwidth bounds these kernels. ----
 
-/// Elements that one thread moves together: up to 16 bytes per load for elements of 4 bytes.
+/// The number of elements that one thread moves together: 16 bytes per load for elements of 4 bytes.
 constexpr int kPack = 4;
 
 template <class T>
@@ -72,7 +72,7 @@ __device__ Pack<Y> apply(const F& f, const Pack<X>&... x) {
   return y;
 }
 
-/// Pack `i` of an operand, or its only element, repeated.
+/// Pack `i` of an operand. An operand with one element is repeated.
 template <class X>
 __device__ Pack<X> load_pack(const X* x, int64_t step, int64_t i) {
   if (step == 1) return reinterpret_cast<const Pack<X>*>(x)[i];
@@ -112,7 +112,7 @@ __global__ void map_strided(StridedIndex<1 + sizeof...(X)> elements, F f, Y* y, 
   }
 }
 
-/// Whether packs can be loaded from `data`. An operand of one element needs none.
+/// Whether packs can be loaded from `data`. An operand of one element needs no packs.
 template <class T>
 bool is_packed(const T* data, int64_t step) {
   return step == 0 || (step == 1 && reinterpret_cast<uintptr_t>(data) % sizeof(Pack<T>) == 0);

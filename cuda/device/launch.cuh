@@ -5,8 +5,9 @@
 
 #include <linnet/cuda/device/device.cuh>
 
-/// Launches kernels with grid-stride loops: each thread starts at its own index and steps by the number of threads,
-/// so that a grid of any size does any amount of work. The order of a sum depends on sizes alone, never on the grid.
+/// Launches of kernels with grid-stride loops: each thread starts at its own index and steps by the number of
+/// threads, so that a grid of any size does any amount of work. The order of a sum depends on sizes alone, never on
+/// the grid.
 
 namespace linnet::cuda {
 

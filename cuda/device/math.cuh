@@ -3,9 +3,9 @@
 #include <cfloat>
 #include <cmath>
 
-/// Elementary functions, from CUDA's library, which has one name for float and double. They are accurate to a few
-/// units in the last place, as its guide lists, and correct for ±0, denormals, ±∞ and NaN. No faster approximations
-/// are used, but for weight_exp2.
+/// Elementary functions of CUDA's library, which has the same names for float and double. They are accurate to a few
+/// units in the last place, as CUDA's guide lists, and correct for ±0, denormals, ±∞ and NaN. Only weight_exp2 is a
+/// faster approximation.
 
 namespace linnet::cuda {
 
@@ -14,8 +14,8 @@ __device__ T infinity() {
   return static_cast<T>(INFINITY);
 }
 
-/// Whether the rounding error of a row's mean is not small beside its deviation. Then kernels take the mean again, of
-/// the differences from the first one, as on the CPU (ops/cpu/device/large_mean.h).
+/// Whether the rounding error of a row's mean is not small compared to its standard deviation. Then kernels also
+/// subtract the mean of x − mean, as on the CPU (ops/cpu/device/large_mean.h).
 template <class T>
 __device__ bool has_large_mean(T mean, T variance) {
   return mean * mean > 256 * variance;
@@ -26,8 +26,8 @@ __device__ T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
 
-/// 2ˣ for weights of attention: to two units in the last place, as exp2 is, but 0 where a float would be denormal.
-/// That takes one instruction instead of four.
+/// 2ˣ for weights of attention. It is accurate to two units in the last place, like exp2, but 0 if the result would
+/// be denormal. It takes one instruction instead of four.
 __device__ inline float weight_exp2(float x) {
 #ifdef __CUDACC__
   float result;
@@ -48,8 +48,8 @@ __device__ T elu_plus_one(T x) {
   return below < T(1e-30) ? T(1e-30) : below;
 }
 
-/// e^(a − b): the factor from sums of e^(s − a) to sums of e^(s − b), for b ≥ a; 0 for a = −∞, where nothing is
-/// summed yet.
+/// e^(a − b), the factor that turns sums of e^(s − a) into sums of e^(s − b), for b ≥ a. 0 for a = −∞, when the sum
+/// has no term yet.
 template <class T>
 __device__ T rescale(T a, T b) {
   return a == -infinity<T>() ? T{0} : exp(a - b);

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-/// Products of tensor cores on registers of a warp: bfloat16 factors with sums in float, from sm_80 on (PTX ISA,
-/// mma.m16n8k16 and ldmatrix). All lanes of a warp call these together. A register holds two neighbouring bfloat16,
-/// the first in its lower half. Lane l = 4·g + t, with g in 0…7 and t in 0…3, holds these elements of the warp's
-/// matrices:
+/// Matrix products by tensor cores on the registers of a warp: bfloat16 factors with sums in float, from sm_80 on
+/// (PTX ISA, mma.m16n8k16 and ldmatrix). All lanes of a warp call these together. A register holds two neighbouring
+/// bfloat16 numbers, the first in its lower half. Lane l = 4·g + t, with g in 0…7 and t in 0…3, holds these elements
+/// of the warp's matrices:
 ///
 ///     A, 16 × 16                      columns 2t, 2t + 1       columns 2t + 8, 2t + 9
 ///                          row g      a[0]                     a[2]
@@ -19,7 +19,7 @@
 ///                          row g      c0              c1
 ///                          row g + 8  c2              c3
 ///
-/// Two C side by side, rounded and packed, have the layout of one A.
+/// Two matrices C side by side, rounded and packed, have the layout of one A.
 
 namespace linnet::cuda {
 
@@ -36,7 +36,7 @@ __device__ inline void multiply_add(float& c0, float& c1, float& c2, float& c3, 
 #endif
 }
 
-/// Loads four matrices of 8 × 8 from shared memory. Lane l passes the address of row l % 8 of matrix l / 8, 16
+/// Loads four 8 × 8 matrices from shared memory. Lane l passes the address of row l % 8 of matrix l / 8, which is 16
 /// aligned bytes. m[n] becomes the elements (g, 2t) and (g, 2t + 1) of matrix n.
 __device__ inline void load_matrices(uint32_t (&m)[4], const void* row) {
 #if __CUDA_ARCH__ >= 800

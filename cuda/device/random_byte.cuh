@@ -4,8 +4,8 @@
 
 namespace linnet::cuda {
 
-/// Byte `index` of a Philox stream. Not inlined, so that kernels that seldom need it keep the registers of its
-/// rounds.
+/// Byte `index` of a Philox stream. Not inlined, so that in kernels that seldom call it Philox does not take
+/// registers.
 __noinline__ __device__ static int random_byte(RandomKey key, int64_t index) {
   return static_cast<int>(random_word(key, static_cast<uint64_t>(index / 4)) >> (index % 4 * 8) & 255);
 }

@@ -33,7 +33,7 @@ class Graph : public RecordedWork {
   /// Captures the kernels that `work` launches. If `work` throws, the capture ends and the stream is usable again.
   void capture(const std::function<void()>& work) {
     const std::lock_guard<std::shared_mutex> lock(recordings);
-    // Relaxed, because a tensor may need memory from the driver meanwhile.
+    // Relaxed mode, because a tensor may need memory from the driver during the capture.
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "beginning a recording");
     begin_hold();
     current = this;

@@ -17,18 +17,18 @@ std::unique_ptr<RecordedWork> record(const std::function<void()>& work);
 /// Whether this thread records.
 bool is_recording();
 
-/// A lock for threads that allocate on the GPU, copy to or from it, or wait for it. It waits while another thread
-/// records, because such work would become part of the recording.
+/// A lock for threads that allocate GPU memory, copy to or from the GPU, or wait for it. Taking it waits while
+/// another thread records, because such work would become part of the recording.
 std::shared_lock<std::shared_mutex> outside_of_recordings();
 
-/// In a recording: a copy of `bytes` of host memory that the replays read.
+/// In a recording: a copy of `bytes` bytes of host memory. The replays read the copy.
 const void* kept_for_replays(const void* host, int64_t bytes);
 
-/// A random key as kernels take it. In a recording its stream moves on with every replay, by a count in GPU memory.
+/// A random key as a kernel argument. In a recording, every replay advances its stream, by a count in GPU memory.
 class LiveKey {
  public:
   LiveKey() = default;
-  LiveKey(RandomKey key);  // NOLINT(google-explicit-constructor): a key is what it stands for
+  LiveKey(RandomKey key);  // NOLINT(google-explicit-constructor): a LiveKey is a RandomKey
 
   __device__ operator RandomKey() const {
     return draws_ == nullptr ? key_ : RandomKey{key_.seed, key_.stream + *draws_};
@@ -36,7 +36,7 @@ class LiveKey {
 
  private:
   RandomKey key_;
-  const uint64_t* draws_;  ///< draws since the recording; null outside of one
+  const uint64_t* draws_;  ///< the number of draws since the recording; null outside of one
 };
 
 }  // namespace linnet::cuda

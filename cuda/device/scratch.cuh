@@ -6,9 +6,9 @@
 
 namespace linnet::cuda {
 
-/// Uninitialised scratch of a kernel, from the tensors' allocator, so that it is reused and counted. It may be
-/// released as soon as the kernels that use it are launched, because one stream orders all work. A count of 0 takes
-/// no memory.
+/// Uninitialised scratch memory of a kernel. It comes from the tensors' allocator, so that it is reused and counted.
+/// It may be released as soon as the kernels that use it are launched, because all work is in one stream. A count of
+/// 0 takes no memory.
 template <class T>
 class Scratch {
  public:

@@ -29,8 +29,8 @@ struct Offsets {
   int64_t of[N];
 };
 
-/// The dims of N views of one shape, passed to kernels by value. Dims of size 1 are dropped, and neighbouring dims
-/// that are contiguous in every view are merged. Dim 0 is the innermost.
+/// The dims of N views of the same shape, passed to kernels by value. Dims of size 1 are dropped, and neighbouring
+/// dims that are contiguous in every view are merged. Dim 0 is the innermost.
 template <int N>
 struct StridedIndex {
   static constexpr int kMaxRank = 24;  // after dropping and merging
@@ -40,7 +40,7 @@ struct StridedIndex {
   int64_t size[kMaxRank];
   int64_t stride[kMaxRank][N];
 
-  /// Adds a dim outside the present ones. Throws ShapeError when there are too many.
+  /// Adds a new outermost dim. Throws ShapeError when there are too many.
   void add(int64_t dim_size, const std::array<int64_t, N>& strides) {
     if (dim_size == 1) return;
     count *= dim_size;
@@ -53,8 +53,8 @@ struct StridedIndex {
       return;
     }
     if (rank == kMaxRank) {
-      throw ShapeError("the GPU's kernels walk at most " + std::to_string(kMaxRank) +
-                       " dims that cannot be made one; use contiguous() or reshape() first, on the CPU");
+      throw ShapeError("the GPU's kernels take at most " + std::to_string(kMaxRank) +
+                       " dims that cannot be merged; use contiguous() or reshape() first, on the CPU");
     }
     size[rank] = dim_size;
     for (int v = 0; v < N; ++v) stride[rank][v] = strides[v];
@@ -66,7 +66,7 @@ struct StridedIndex {
     Offsets<N> offsets = {};
     for (int d = 0; d < rank; ++d) {
       int64_t i = index;
-      if (d < rank - 1) {  // the outermost dim takes what is left, without a division
+      if (d < rank - 1) {  // the outermost dim needs no division
         index = divide(index, size[d]);
         i -= index * size[d];
       }

@@ -6,7 +6,7 @@
 #include <linnet/cuda/device/transfer.cuh>
 #include <linnet/cuda/matmul/blas.cuh>
 
-/// Fills the GPU's kernel table with the kernels of all rooms.
+/// Fills the GPU's kernel table with the kernels of all folders.
 
 namespace linnet {
 namespace cuda {
@@ -86,8 +86,8 @@ Backend make_backend() {
 }  // namespace
 }  // namespace cuda
 
-/// Throws DeviceError while no GPU answers; the next call tries again. A shared library exports only this name of the
-/// CUDA backend.
+/// Throws DeviceError if no GPU answers; the next call tries again. This is the only name of the CUDA backend that a
+/// shared library exports.
 [[gnu::visibility("default")]] const Backend& cuda_backend() {
   static const Backend table = cuda::make_backend();
   return table;

@@ -8,12 +8,12 @@
 
 namespace linnet::cuda {
 
-/// As many tensors as the 4 KB of a kernel's parameters hold. `Tensor` has the members `count`, its number of
-/// elements, and `first_block`.
+/// A list of tensors that fits into the 4 KB of a kernel's parameters. `Tensor` has the members `count`, its number
+/// of elements, and `first_block`.
 template <class Tensor>
 struct TensorList {
   static constexpr int kMost = 4000 / sizeof(Tensor);
-  static constexpr int64_t kBlock = 4 * kThreads;  ///< elements of a block
+  static constexpr int64_t kBlock = 4 * kThreads;  ///< the number of elements of a block
 
   Tensor of[kMost];
   int count;

@@ -7,16 +7,16 @@
 #include <linnet/cuda/device/bfloat16.cuh>
 #include <linnet/cuda/device/precision.cuh>
 
-/// Matrix products of tiles in shared memory, for kernels that never write a whole matrix to memory. A block of 256
-/// threads, as 16 × 16, computes a square tile of the product. Each thread keeps one thread tile of it in registers.
+/// Matrix products of tiles in shared memory, for kernels that never write a whole matrix to memory. A block of 16 ×
+/// 16 threads computes a square tile of the product. Each thread keeps a part of it, its thread tile, in registers.
 ///
 /// Types: sums in registers are T. Factors in shared memory are S, which is T itself, or bfloat16 with T = float;
 /// then tensor cores multiply them and sum in float32. Elements of tensors are E, which is T or S.
 
 namespace linnet::cuda {
 
-/// Calls `f` with zeros of T, S and E for tensors of `dtype`. S follows `precision()`; tensors of bfloat16 always
-/// have S = bfloat16.
+/// Calls `f` with zeros of types T, S and E for tensors of `dtype`. S depends on `precision()`, but is always
+/// bfloat16 for tensors of bfloat16.
 template <class F>
 void dispatch_products(DType dtype, F&& f) {
   if (dtype == DType::bfloat16) return f(float{}, BFloat16{}, BFloat16{});
@@ -30,8 +30,9 @@ constexpr int kTile = sizeof(S) == 8 ? 32 : 64;  ///< rows and columns of a tile
 template <class T>
 constexpr int kThreadTile = kTile<T> / kSide;  ///< rows and columns of a thread tile: 16 bytes
 constexpr int kDepth = 16;                     ///< rows of a panel: terms that a product adds between two barriers
-/// Elements from one row to the next in shared memory. The padding shifts the banks, and keeps rows aligned to 16
-/// bytes for whole-row loads of thread tiles; to 32 bytes for tensor cores, as they require (PTX ISA, wmma.load).
+/// The number of elements from one row to the next in shared memory. The padding shifts the banks. It also keeps rows
+/// aligned to 16 bytes, so that one load takes a row of a thread tile, or to 32 bytes if tensor cores load them,
+/// which require it (PTX ISA, wmma.load).
 template <class S>
 constexpr int kPitch = kTile<S> + (sizeof(S) == 2 ? 16 : 16 / static_cast<int>(sizeof(S)));
 constexpr int kProductsPitch = kTile<float> + 8;
@@ -46,7 +47,7 @@ __device__ int thread_column() {
   return static_cast<int>(threadIdx.x) % kSide * kColumns;
 }
 
-/// This thread's sums of a tile. kColumns is smaller than the number of rows for products of at most kSide · kColumns
+/// This thread's sums of a tile. kColumns is less than the number of rows for products with at most kSide · kColumns
 /// columns.
 template <class T, int kColumns = kThreadTile<T>>
 struct ThreadTile {
@@ -54,8 +55,8 @@ struct ThreadTile {
 };
 
 /// The factors of a block's products: panels of the operands of scores, and whole tiles of weights and values. They
-/// take 42.5 KB for float, 25.5 KB for double, and 25 KB for bfloat16 plus 18 KB for `products_tile`. Every GPU
-/// grants 48 KB.
+/// take 42.5 KB for float, 25.5 KB for double, and 25 KB for bfloat16 plus 18 KB for `products_tile`. Every GPU has
+/// 48 KB.
 template <class S>
 struct alignas(32) SharedTiles {
   S panel_a[kDepth][kPitch<S>];
@@ -64,14 +65,14 @@ struct alignas(32) SharedTiles {
   S b[kTile<S>][kPitch<S>];
 };
 
-/// kCount neighbours that one instruction loads or stores.
+/// kCount neighbouring elements that one instruction loads or stores.
 template <class T, int kCount = kThreadTile<T>>
 struct alignas(kCount * sizeof(T)) PackOf {
   T of[kCount];
 };
 
-/// sum += aᵀ·b for a and b with `depth` rows, term by term. A term of row k, row r of the sum and factor y from b is
-/// skipped where `counts(k, r, y)` is false, so that 0 times infinity is never added.
+/// sum += aᵀ·b for a and b with `depth` rows, term by term. The term of row k, for row r of the sum and with factor y
+/// from b, is skipped if `counts(k, r, y)` is false, so that 0 times infinity is never added.
 template <class T, class S, int kColumns, class Counts>
 __device__ void add_terms(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>], const S (*b)[kPitch<S>], int depth,
                           Counts counts) {
@@ -145,9 +146,9 @@ __device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>
 }
 
 /// sum += aᵀ·b without the terms for which `counts(k, r)` is false; a has 0 there. All threads of the block must call
-/// it. Tensor cores skip no term, and 0 times infinity would be NaN. So the terms of infinities and NaN in b are
-/// added first, where they count, and then those factors are set to 0, which changes no other bit. b is not usable
-/// afterwards.
+/// it. Tensor cores cannot skip a term, and 0 times infinity would be NaN. So this first adds the terms of infinities
+/// and NaN in b that count, and then sets those elements of b to 0, which changes no other bit of the result. After
+/// the call, b is no longer usable.
 template <class T, class S, int kColumns, class Counts>
 __device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>], S (*b)[kPitch<S>], int depth,
                             Counts counts) {
@@ -172,8 +173,8 @@ __device__ void add_product(ThreadTile<T, kColumns>& sum, const S (*a)[kPitch<S>
   }
 }
 
-/// The tokens of one head as the rows of a matrix, `stride` elements apart. Rows before `begin` and padding rows read
-/// as 0; their memory is not touched.
+/// The tokens of one head as the rows of a matrix, `stride` elements apart. Rows before `begin` and padding rows
+/// count as 0; their memory is not read.
 template <class E>
 struct HeadMatrix {
   E* data;

@@ -12,21 +12,21 @@
 namespace linnet::cuda {
 namespace {
 
-/// Memory that a copy goes through, and the events that tell when it may be reused.
+/// Memory through which a copy goes, and the events after which it may be reused.
 struct StagingBuffer {
   void* pinned = nullptr;       ///< host memory that the GPU reads by itself
-  void* landing = nullptr;      ///< memory of the GPU; null if there is no room
+  void* landing = nullptr;      ///< GPU memory; null if none could be allocated
   cudaEvent_t sent = nullptr;   ///< `pinned` has been read
   cudaEvent_t taken = nullptr;  ///< `landing` has been read
 };
 
-/// Copies to the GPU through a few buffers, used in turn: the host fills one while the GPU still reads the others. A
-/// larger copy crosses buffer by buffer.
+/// Copies to the GPU through a few buffers in turn: the host fills one while the GPU still reads the others. A larger
+/// copy goes buffer by buffer.
 ///
-/// A batch crosses in a stream of its own, beside the kernels that were launched before. It cannot go straight to the
-/// tensor's block, because those kernels may still read what the block held before (see allocator.cuh). So it goes to
-/// a landing buffer, and from there to the block by a copy within the GPU in the kernels' stream, which takes a small
-/// fraction of the time.
+/// A batch is copied in a second stream, while the kernels that were launched before run. It cannot go straight to
+/// the tensor's block, because those kernels may still read the block's earlier content (see allocator.cuh). So it
+/// goes to a landing buffer. From there a copy within the GPU, in the kernels' stream, moves it to the block, which
+/// takes a small fraction of the time.
 class Staging {
  public:
   void copy(void* device, const void* host, int64_t bytes) {
@@ -37,7 +37,7 @@ class Staging {
   }
 
  private:
-  static constexpr int64_t kBytes = int64_t{4} << 20;  ///< bytes of a buffer
+  static constexpr int64_t kBytes = int64_t{4} << 20;  ///< the size of a buffer
   static constexpr int kBuffers = 4;
   /// A copy of up to this size takes about as long as its launch, so that one copy is faster than two.
   static constexpr int64_t kShort = int64_t{64} << 10;
@@ -110,7 +110,7 @@ void to_host(void* host, const void* device, int64_t bytes) {
   if (bytes == 0) return;
   if (is_recording()) {
     throw DeviceError(
-        "a recorded function cannot read numbers of the device; return the tensor, and read it after the call");
+        "a recorded function cannot read from the device; return the tensor, and read it after the call");
   }
   const auto lock = outside_of_recordings();
   check(cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, stream()),

@@ -12,13 +12,13 @@
 #include <linnet/cuda/device/device.cuh>
 #include <linnet/cuda/device/recording.cuh>
 
-/// Messages between the GPUs of ranks, by NCCL. They have a stream of their own, so that gradients travel beside the
-/// kernels of backward. All ranks put the same messages into it in the same order, as NCCL asks.
+/// Messages between the GPUs of ranks, by NCCL. They have a stream of their own, so that gradients are sent while the
+/// kernels of backward run. All ranks put the same messages into it in the same order, as NCCL requires.
 
 namespace linnet {
 namespace {
 
-/// Finds a function of the library.
+/// A function of the library.
 class NcclFunction {
  public:
   NcclFunction(void* library, const char* name) : address_(dlsym(library, name)) {
@@ -26,7 +26,7 @@ class NcclFunction {
     throw DeviceError(fmt::format("{} has no {}; install a newer NCCL", LINNET_NCCL_NAME, name));
   }
   template <class Function>
-  operator Function*() const {  // NOLINT(google-explicit-constructor): to the type of what it is assigned to
+  operator Function*() const {  // NOLINT(google-explicit-constructor): to the type of the initialised variable
     return reinterpret_cast<Function*>(address_);
   }
 
@@ -34,7 +34,7 @@ class NcclFunction {
   void* address_;
 };
 
-/// The library is loaded when it is needed, since linking it would cost the start of every program.
+/// The library is loaded when it is needed. Linking it would make every program start more slowly.
 void* open_library() {
   void* const library = dlopen(LINNET_NCCL_NAME, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
@@ -66,7 +66,7 @@ struct Nccl {
   }
   std::string version() const {
     int number = 0;
-    check(get_version(&number), "telling its version");
+    check(get_version(&number), "asking for its version");
     return fmt::format("NCCL {}.{}.{}", number / 10'000, number / 100 % 100, number % 100);
   }
 };
@@ -85,7 +85,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "a message between GPUs"); }
-  /// What is launched in `stream` from now on runs after the event.
+  /// Makes work that is launched into `stream` from now on wait for the event.
   [[nodiscard]] cudaError_t hold(cudaStream_t stream) { return cudaStreamWaitEvent(stream, event_, 0); }
   bool is_reached() const {
     const cudaError_t status = cudaEventQuery(event_);
@@ -97,18 +97,20 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Messages that are put into their stream. To wait is to hold kernels that are launched later: the host goes on.
+/// Messages that are put into their stream. The host does not wait for them: a wait only makes kernels wait that are
+/// launched later.
 class InStream : public Work::Steps {
  public:
   explicit InStream(std::unique_ptr<Work::Steps> steps) : steps_(std::move(steps)) {}
-  /// The memory of the steps is used again. Kernels cannot be held on a GPU that has failed, which runs none.
+  /// Later kernels must wait for the messages, because they reuse the memory of the steps. If the GPU has failed, it
+  /// runs no kernels, so the error is ignored.
   ~InStream() override {
     if (!is_done_ && hold_kernels() != cudaSuccess) cudaGetLastError();
   }
   InStream(const InStream&) = delete;
   InStream& operator=(const InStream&) = delete;
 
-  /// Puts them into `stream`, behind the kernels so far.
+  /// Puts the messages into `stream`; they wait for the kernels that were launched before.
   void begin(cudaStream_t stream) {
     const auto lock = cuda::outside_of_recordings();
     Event begin;
@@ -118,7 +120,7 @@ class InStream : public Work::Steps {
       const cuda::StreamScope scope(stream);
       steps_->advance(true);
     } catch (...) {
-      end_.record(stream);  // those before the one that failed are under way
+      end_.record(stream);  // the messages before the one that failed are running
       throw;
     }
     end_.record(stream);
@@ -147,7 +149,7 @@ class NcclMessages : public detail::Messages {
     cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
   ~NcclMessages() override {
-    if (has_failed_) return;  // ending the messages waits for the others
+    if (has_failed_) return;  // destroying the communicator would wait for the other ranks
     cudaStreamSynchronize(stream_);
     nccl().comm_destroy(comm_);
     cudaStreamDestroy(stream_);
@@ -165,7 +167,7 @@ class NcclMessages : public detail::Messages {
     const ncclResult_t results[] = {
         nccl().send(sent, count(sent_bytes), ncclInt8, partner, comm_, stream_),
         nccl().recv(received, count(received_bytes), ncclInt8, partner, comm_, stream_),
-        nccl().group_end()};  // in any case, since a group that stays open keeps all later messages back
+        nccl().group_end()};  // in any case, because an open group would hold back all later messages
     for (const ncclResult_t result : results) nccl().check(result, "an exchange");
     return {};
   }
@@ -195,7 +197,7 @@ class NcclMessages : public detail::Messages {
   bool has_failed_ = false;
 };
 
-/// Calls `step`, and returns what it throws, of the first rank that fails, on all ranks. Empty if none does.
+/// Calls `step` on all ranks, and returns on all ranks the message of the first rank that fails; empty if none fails.
 template <class Step>
 std::string failure_of_ranks(ProcessGroup& group, const Step& step) {
   std::string own;
@@ -224,7 +226,7 @@ detail::GpuMessages detail::gpu_messages(ProcessGroup& group) {
   const std::string of_first = group.all_gather(std::string_view(id.internal, sizeof id.internal)).front();
   of_first.copy(id.internal, sizeof id.internal);
   ncclComm_t comm = nullptr;
-  failure = failure_of_ranks(group, [&] {  // where two ranks have the same GPU, among others
+  failure = failure_of_ranks(group, [&] {  // fails, for example, if two ranks have the same GPU
     nccl().check(nccl().comm_init_rank(&comm, group.world_size(), id, group.rank()), "connecting the ranks");
   });
   if (failure.empty()) return {std::make_unique<NcclMessages>(comm, group.rank(), group.world_size()), version};

@@ -4,9 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
-/// What linnet uses of NCCL 2, from its reference (docs.nvidia.com/deeplearning/nccl). These are declarations alone:
-/// the library is loaded when ranks first need it, and building linnet does not take its header, which the CUDA
-/// Toolkit does not have.
+/// The parts of NCCL 2 that linnet uses, from its reference (docs.nvidia.com/deeplearning/nccl). These are only
+/// declarations: the library is loaded when ranks first need it. Building linnet does not need NCCL's own header,
+/// which is not in the CUDA Toolkit.
 
 // NOLINTBEGIN(readability-identifier-naming): NCCL's names
 extern "C" {

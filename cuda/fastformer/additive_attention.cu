@@ -4,9 +4,9 @@
 #include <linnet/cuda/fastformer/additive_chunks.cuh>
 
 /// Additive attention over whole sequences, not causal (Wu et al. 2021, eqs. 3–6). As on the CPU, p_i = q ∘ k_i is
-/// never formed, because the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i
-/// k_i. Memory bounds it: forward reads q, then k, then v and writes u; backward reads v and du, then k and writes
-/// dk, then q and du and writes dq. The chunks' sums add a thirtieth to that at most.
+/// never computed, because the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i
+/// k_i. Memory bounds it. Forward reads q, then k, then v, and writes u. Backward reads v and du, then k and writes
+/// dk, then q and du and writes dq. The chunks' sums add at most a thirtieth to that.
 
 namespace linnet::cuda {
 namespace {
@@ -14,14 +14,14 @@ namespace {
 using namespace additive;
 using Block = ThreadGroup<kThreads>;
 
-/// Resident blocks per multiprocessor in forward: as many as need no register spills. An H100 then runs all blocks of
-/// 65,536 tokens in 16 heads of 16 columns at once.
+/// The number of resident blocks per multiprocessor in forward: as many as are possible without register spills. An
+/// H100 then runs all blocks of 65,536 tokens in 16 heads of 16 columns at once.
 template <class T>
 constexpr int kBlocks = sizeof(T) == 4 ? 4 : 2;
 
 // ---- Forward ----
 
-/// Softmax sums over some tokens, relative to their largest score m.
+/// Softmax sums over some tokens, relative to the largest score m of these tokens.
 template <class T>
 struct PoolSums {
   T m, total, kept;
@@ -47,8 +47,8 @@ struct PoolSums {
   }
 };
 
-/// Each chunk's softmax sums, batch by batch: with m' the largest score so far, earlier sums are rescaled by e^(m −
-/// m').
+/// Each chunk's softmax sums, batch by batch of tokens. Earlier sums are rescaled by e^(m − m'), where m' is the
+/// largest score so far.
 template <class T, class E>
 __global__ void __launch_bounds__(kThreads, kBlocks<T>)
     sum_chunks(WholeAdditiveParams<T> in, Stage<T, E> stage, ChunkPools<T> chunks) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
   }
 }
 
-/// From the chunks' sums to each row's mean, a block for each row.
+/// Computes each row's mean from the chunks' sums, with a block for each row.
 template <class T>
 __global__ void finish_mean(WholeAdditiveParams<T> in, ChunkPools<T> chunks, PooledMean<T> pool) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
@@ -124,7 +124,7 @@ __global__ void finish_mean(WholeAdditiveParams<T> in, ChunkPools<T> chunks, Poo
   }
 }
 
-/// u_i = k ∘ v_i (with `add` k + v_i); 0 for a head whose sums have no token.
+/// u_i = k ∘ v_i (with `add` k + v_i); 0 for a head without tokens in its sums.
 template <class T, class E>
 __global__ void __launch_bounds__(kThreads, kBlocks<T>)
     multiply(WholeAdditiveParams<T> in, HeadRows<const E> v, HeadRows<E> u) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
 // ---- Backward ----
 
 /// The cotangent of a stage's mean, for each row: r = ∂L/∂mean [B·H, D]; `offset`, which is added to each r·x_i; and
-/// r·mean, with the mean that forward used.
+/// r·mean, with the mean from forward.
 template <class T>
 struct Cotangent {
   T *r, *offset, *mean;
@@ -188,7 +188,7 @@ __global__ void values_backward(WholeAdditiveParams<T> in, HeadRows<const E> du,
         for (int c = 0; c < kPack; ++c) {
           T& y = g[j].of[c];
           if (none) y = 0;
-          if (y != 0) sum.of[c] += in.adds ? y : y * x[j].of[c];  // 0 times what padding may hold is 0
+          if (y != 0) sum.of[c] += in.adds ? y : y * x[j].of[c];  // skips 0, because x may be NaN in padding
           if (!in.adds) y *= key.of[c];
         }
         if (writes_dv) store(dv, at, at.token(in, first, j), g[j]);
@@ -198,7 +198,7 @@ __global__ void values_backward(WholeAdditiveParams<T> in, HeadRows<const E> du,
   }
 }
 
-/// From the chunks' sums: `dkey`, the cotangent of the global key, and the cotangent of Σ β_i k_i.
+/// Computes from the chunks' sums `dkey`, the cotangent of the global key, and the cotangent of Σ β_i k_i.
 template <class T>
 __global__ void sum_values(WholeAdditiveParams<T> in, const T* sums, T* dkey, Cotangent<T> cotangent) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {
@@ -222,7 +222,7 @@ __global__ void sum_values(WholeAdditiveParams<T> in, const T* sums, T* dkey, Co
 
 /// The gradient of a stage. With a_i the softmax weight of token i and a'_i the weight after dropout:
 ///   ∂s_i = a'_i (r·x_i + offset) − a_i r·mean,  ∂x_i = a'_i r + ∂s_i w,  sums = Σ ∂s_i x_i
-/// Where x is v too (`shared`), ∂x_i += k ∘ du_i (with `add` du_i).
+/// If x is also v (`shared`), ∂x_i += k ∘ du_i (with `add` du_i).
 template <class T, class E>
 __global__ void pool_backward(WholeAdditiveParams<T> in, Stage<T, E> stage, Cotangent<T> cotangent, bool shared,
                               HeadRows<const E> du, HeadRows<E> dx, T* sums) {
@@ -269,7 +269,7 @@ __global__ void pool_backward(WholeAdditiveParams<T> in, Stage<T, E> stage, Cota
   }
 }
 
-/// From the chunks' sums: each row's share of dw_k, and the cotangent of the global query.
+/// Computes from the chunks' sums each row's part of dw_k, and the cotangent of the global query.
 template <class T, class E>
 __global__ void sum_keys(WholeAdditiveParams<T> in, Stage<T, E> stage, const T* sums, const T* dkey, T* dw,
                          Cotangent<T> cotangent) {
@@ -290,7 +290,7 @@ __global__ void sum_keys(WholeAdditiveParams<T> in, Stage<T, E> stage, const T* 
   }
 }
 
-/// From the chunks' sums: each row's share of dw_q.
+/// Computes from the chunks' sums each row's part of dw_q.
 template <class T>
 __global__ void sum_queries(WholeAdditiveParams<T> in, const T* sums, T* dw) {
   for (int64_t row = blockIdx.x; row < in.rows; row += gridDim.x) {

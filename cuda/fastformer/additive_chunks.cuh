@@ -13,17 +13,17 @@
 #include <linnet/cuda/device/recording.cuh>
 #include <linnet/cuda/fastformer/row_lanes.cuh>
 
-/// How additive_attention.cu divides its work, and what its kernels share. A block takes a chunk of consecutive
-/// tokens of some heads. A thread group of a few lanes, each with a pack of neighbouring columns, takes one head and
-/// every block_tokens-th token of the chunk; the lanes beside it take the next heads, which are neighbours in memory,
-/// or the next tokens. Sums are added in three steps: a thread over its tokens, in registers; a block over its thread
-/// groups; and another kernel over the chunks of a head. Tensors of tokens have elements of type E, all else is of
-/// type T: float for bfloat16, else the same.
+/// The division of work of additive_attention.cu, and code that its kernels share. A block takes a chunk of
+/// consecutive tokens of some heads. A thread group of a few lanes takes one head and every block_tokens-th token of
+/// the chunk; each lane has a pack of neighbouring columns. The next lanes take the next heads, which are neighbours
+/// in memory, or the next tokens. Sums are added in three steps: each thread sums over its tokens, in registers; a
+/// block sums over its thread groups; and another kernel sums over the chunks of a head. Tensors of tokens have
+/// elements of type E. All else has type T: float for bfloat16, otherwise E.
 
 namespace linnet::cuda::additive {
 
-constexpr int kGroupTokens = 32;  ///< tokens of a thread group in a chunk
-constexpr int kBatch = 4;         ///< of these, tokens whose loads are issued together
+constexpr int kGroupTokens = 32;  ///< the number of tokens of a thread group in a chunk
+constexpr int kBatch = 4;         ///< the number of these tokens whose loads are issued together
 static_assert(kGroupTokens % kBatch == 0, "batches do not reach into the next chunk");
 
 /// Softmax-weighted means over the tokens, for all B·H heads: the means [B·H, D], and for each head the largest score
@@ -47,9 +47,9 @@ struct WholeAdditiveParams {
   bool adds, drops;
   uint64_t threshold;
 
-  int lanes;  ///< lanes of a thread group, which takes one head: a power of two
+  int lanes;  ///< the number of lanes of a thread group, which takes one head: a power of two
   int block_heads,
-      block_tokens;  ///< heads of a block, and tokens that it takes at a time: heads · tokens thread groups
+      block_tokens;  ///< the heads of a block, and the tokens that it takes at a time: heads · tokens thread groups
   int64_t head_blocks, chunks;  ///< a chunk is kGroupTokens · block_tokens tokens
   int64_t tasks;                ///< a task is one chunk of the heads of a block
 
@@ -71,8 +71,7 @@ struct WholeAdditiveParams {
     block_heads = static_cast<int>(std::min<int64_t>(heads, kThreads / lanes));
     block_tokens = kThreads / lanes / block_heads;
     head_blocks = ceil_div(heads, block_heads);
-    chunks =
-        std::max<int64_t>(ceil_div(tokens, kGroupTokens * block_tokens), 1);  // without tokens 1, for results of 0
+    chunks = std::max<int64_t>(ceil_div(tokens, kGroupTokens * block_tokens), 1);  // without tokens 1, to store zeros
     tasks = given.q.shape[0] * head_blocks * chunks;
   }
 
@@ -83,7 +82,7 @@ struct WholeAdditiveParams {
   }
 };
 
-/// A thread's place in a task: `columns` columns of head h, from `column` on, and the tokens begin + slot, begin +
+/// A thread's part of a task: `columns` columns of head h, from `column` on, and the tokens begin + slot, begin +
 /// slot + block_tokens, … of the chunk [begin, end).
 struct Place {
   int64_t b, h, row, chunk, begin, end;
@@ -101,7 +100,7 @@ struct Place {
     column = static_cast<int>(threadIdx.x) % in.lanes * kPack;
     columns = static_cast<int>(max(min(in.width - column, int64_t{kPack}), int64_t{0}));
     if (h >= in.heads || slot >= in.block_tokens)
-      h = columns = 0;  // a thread too many, which only takes part in shuffles
+      h = columns = 0;  // this thread has no part, but takes part in shuffles
     row = b * in.heads + h;
   }
 
@@ -137,7 +136,7 @@ struct Stage {
 
 // ---- Vectors in packs ----
 
-/// This thread's columns of its row of x [B·H, D]; 0 beyond the end of the row.
+/// This thread's columns of its row of x [B·H, D]; 0 beyond the row's end.
 template <class T>
 __device__ Pack<T> load_vector(const T* x, const WholeAdditiveParams<T>& in, const Place& at) {
   Pack<T> y = {};
@@ -168,7 +167,7 @@ __device__ void add_to(Pack<T>& sum, T a, const Pack<T>& x) {
   for (int c = 0; c < kPack; ++c) sum.of[c] += a * x.of[c];
 }
 
-/// Sums each of several numbers over the lanes of a thread group; each lane gets the sums. All lanes of the warp must
+/// Sums each of several numbers over the lanes of a thread group; each lane gets all sums. All lanes of the warp must
 /// call it.
 template <class T, int kCount>
 __device__ void reduce_head(T (&x)[kCount], int lanes) {
@@ -210,7 +209,7 @@ __device__ void find_kept(bool (&kept)[kBatch], const WholeAdditiveParams<T>& in
   for (int j = 0; j < kBatch; ++j) kept[j] = kept[j] && in.padding_mask.has(at.b, at.token(in, first, j));
 }
 
-/// This thread's columns of a batch's rows of x; 0, unread, for tokens that are not `wanted`.
+/// This thread's columns of a batch's rows of x. Tokens that are not `wanted` are 0, and are not read.
 template <class T, class E>
 __device__ void load_batch(Pack<T> (&y)[kBatch], const HeadRows<const E>& x, const WholeAdditiveParams<T>& in,
                            const Place& at, int64_t first, const bool (&wanted)[kBatch]) {
@@ -299,17 +298,17 @@ __device__ void store_chunk_sum(T* sums, const WholeAdditiveParams<T>& in, const
 }
 
 /// Σ factor(chunk)·sums[row, chunk, d] over the chunks for thread d < D of a block; 0 for other threads. The chunks
-/// are divided into splits, which are summed apart. All threads of the block must call it.
+/// are divided into splits, which are summed separately. All threads of the block must call it.
 template <class T, class F>
 __device__ double sum_over_chunks(const T* sums, const WholeAdditiveParams<T>& in, int64_t row, F factor) {
   __shared__ double of_split[kThreads];
   __shared__ double factors[kThreads];
   const int width = static_cast<int>(in.width), thread = static_cast<int>(threadIdx.x);
   const int splits = kThreads / width, split = thread / width;
-  const int64_t step = splits * (kThreads / splits);  // chunks whose factors are held: a multiple of the splits
+  const int64_t step = splits * (kThreads / splits);  // the number of chunks per round: a multiple of the splits
   double sum = 0;
   for (int64_t first = 0; first < in.chunks; first += step) {
-    // All at once, so that the loads below wait for nothing.
+    // All factors of a round at once, so that the loads below do not wait for them.
     if (thread < step && first + thread < in.chunks) factors[thread] = factor(first + thread);
     __syncthreads();
     const int count = static_cast<int>(min(in.chunks - first, step));

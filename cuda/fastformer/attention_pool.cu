@@ -4,20 +4,20 @@
 #include <linnet/cuda/fastformer/attention_pool_chunks.cuh>
 #include <linnet/cuda/fastformer/row_lanes.cuh>
 
-/// Attention pooling, out = Σ_i softmax_i(s) x_i (Wu et al. 2021, eqs. 3–6): the sums of the CPU's kernel, by chunks.
-/// With m the largest score so far, z = Σ e^(s − m) and a = Σ e^(s − m) x:
+/// Attention pooling, out = Σ_i softmax_i(s) x_i (Wu et al. 2021, eqs. 3–6). It computes the sums of the CPU's kernel
+/// by chunks. With m the largest score so far, z = Σ e^(s − m) and a = Σ e^(s − m) x:
 ///   1. a warp for each chunk computes its (m, z, a) (sum_chunks);
 ///   2. a scan over the chunks merges those before each chunk, or all of them (scan_chunks);
 ///   3. causal only: a warp for each chunk goes over its tokens again, from those before the chunk (pool_chunks).
-/// Backward takes the same steps from the last chunk to the first. At long sequences memory bounds these kernels,
-/// except the scan, whose steps wait for each other. Causal pooling reads x twice, the other once.
+/// Backward takes the same steps from the last chunk to the first. For long sequences memory bounds these kernels,
+/// except the scan, whose steps wait for each other. Causal pooling reads x twice, and non-causal pooling once.
 
 namespace linnet::cuda {
 namespace {
 
 // ---- Forward ----
 
-/// (m, z, a) of each task: of its chunk alone, or of all chunks before it.
+/// (m, z, a) for each task: either of its chunk alone, or of all chunks before it.
 template <class T>
 struct SoftmaxSums {
   T* maximum;
@@ -44,8 +44,9 @@ __global__ void sum_chunks(PoolInputs<T> in, SoftmaxSums<T> sums) {
   }
 }
 
-/// The chain from the first chunk to the last. Causal: `before` becomes the sums of all chunks before each one; it
-/// may use the memory of `sums.weighted`. Else `out`, `maximum` and `total` become the results over all chunks.
+/// The chain from the first chunk to the last. When causal, `before` becomes the sums of all chunks before each one;
+/// it may use the memory of `sums.weighted`. Otherwise `out`, `maximum` and `total` become the results over all
+/// chunks.
 template <class T>
 struct SumsBefore {
   struct State {
@@ -94,7 +95,7 @@ __device__ State left_of(const State& sums, int distance) {
 
 /// Causal: the mean y over the tokens up to each one. With m' = max(m, s_i) and z' = e^(m − m') z + e^(s_i − m'):
 ///   y ← e^(m − m') z/z' y + e^(s_i − m')/z' x_i
-/// A warp takes a chunk. Its lanes are first one for each token, for the scores, and then one for each column.
+/// A warp takes a chunk. First each lane has a token, for the scores; then each lane has a column.
 template <class T>
 __global__ void pool_chunks(PoolInputs<T> in, SoftmaxSums<T> before, HeadsView<T> out, HeadsView<T> maximum,
                             HeadsView<T> total) {
@@ -146,7 +147,7 @@ __global__ void pool_chunks(PoolInputs<T> in, SoftmaxSums<T> before, HeadsView<T
 
 // ---- Backward ----
 
-/// Further arguments of the backward kernels. There is a result for each token (causal), or one for each head.
+/// Further arguments of the backward kernels. There is one result for each token (causal), or one for each head.
 template <class T>
 struct PoolResults {
   HeadsView<const T> dout, out, maximum, total;
@@ -164,7 +165,7 @@ struct PoolResults {
   }
 };
 
-/// G·out of each result. A few lanes take one result.
+/// G·out for each result. A few lanes compute one result.
 template <class T>
 __global__ void find_products(PoolInputs<T> in, PoolResults<T> results, int lanes) {
   for_rows(in.tasks / in.chunks * results.count, lanes, [&](int64_t row, int lane, bool exists) {
@@ -206,7 +207,7 @@ __global__ void gather_chunks(PoolInputs<T> in, PoolResults<T> results, CarriedC
   }
 }
 
-/// The chain from the last chunk to the first: turns each chunk's r and t, in place, into those of all tokens behind
+/// The chain from the last chunk to the first: turns each chunk's r and t, in place, into those of all tokens after
 /// the chunk, relative to L of the next chunk's first token.
 template <class T>
 struct SumsBehind {
@@ -237,7 +238,7 @@ template <class T>
 __device__ T reduce_batch(T (&x)[kBatch]) {
 #pragma unroll
   for (int half = kBatch / 2, distance = kWarp / 2; half > 0; half /= 2, distance /= 2) {
-    const bool upper = (Warp::lane() & distance) != 0;  // this lane goes on with the upper half of the numbers
+    const bool upper = (Warp::lane() & distance) != 0;  // this lane continues with the upper half of the numbers
 #pragma unroll
     for (int j = 0; j < half; ++j) {
       const T other = shuffle(upper ? x[j] : x[j + half], distance);
@@ -247,16 +248,16 @@ __device__ T reduce_batch(T (&x)[kBatch]) {
   return reduce_lanes<kWarp / kBatch>(x[0], Plus());
 }
 
-/// With r and t carried on from the tokens behind (causal), or those of a head's only result:
+/// With r and t carried on from the later tokens (causal), or those of a head's only result:
 ///   ∂x_i = e^(s_i − L_i) r,  ∂s_i = e^(s_i − L_i) (x_i·r − t)
-/// A warp takes a chunk. Its lanes are first one for each token, then one for each column.
+/// A warp takes a chunk. First each lane has a token, then each lane has a column.
 template <class T>
 __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, CarriedCotangents<T> carried,
                                      HeadsView<T> dscores, HeadsView<T> dx) {
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const ChunkTask task(in, index);
     const int64_t token = task.first + Warp::lane();
-    T weight = 0, factor = 0, product = 0;  // of the lane's token; the weight is 0 if it is in no sum
+    T weight = 0, factor = 0, product = 0;  // of the lane's token; the weight is 0 if no sum includes it
     if (token < task.last) {
       const int64_t result = in.causal ? token : 0;
       const T s = *in.scores.at(task.b, task.h, token);
@@ -267,7 +268,7 @@ __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, C
       if (in.causal && token + 1 < in.tokens) factor = results.decay(task.b, task.h, token, token + 1);
     }
 
-    T ds = 0;  // of the lane's token, not yet times its weight
+    T ds = 0;  // of the lane's token, not yet multiplied by its weight
     for (int64_t block = 0; block < in.width; block += kWarp) {
       const int64_t d = block + Warp::lane();
       const bool exists = d < in.width;
@@ -291,7 +292,7 @@ __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, C
             t = t * f + value_of(product, first + j);
           }
           const T w = value_of(weight, first + j);
-          // A token that is in no sum may hold NaN or infinity, and so may r before the first token that is.
+          // A token that no sum includes may be NaN or infinite, and so may r before the first token in a sum.
           if (exists && i < task.last)
             dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;  // gradient of [Fastformer eq.4] [Fastformer eq.6]
           x_times_r[j] = w == 0 ? T{0} : x[j] * r;

@@ -12,8 +12,8 @@
 
 namespace linnet::cuda {
 
-constexpr int kChunk = kWarp;  // tokens of a chunk: one for each lane
-constexpr int kBatch = 8;      // tokens or chunks whose loads a thread issues together
+constexpr int kChunk = kWarp;  // the number of tokens of a chunk: one for each lane
+constexpr int kBatch = 8;      // the number of tokens or chunks whose loads a thread issues together
 using Warp = ThreadGroup<kWarp>;
 
 /// The arguments of all kernels.
@@ -31,11 +31,11 @@ struct PoolInputs {
         heads(x_view.shape[1]),
         tokens(x_view.shape[2]),
         width(x_view.shape[3]),
-        chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // without tokens 1, for results of 0
+        chunks(std::max(ceil_div(tokens, kChunk), int64_t{1})),  // without tokens 1, to store zeros
         tasks(x_view.shape[0] * heads * chunks),
         causal(causal_) {}
 
-  /// Whether token `i` is in the sums: not if it is padding or its score is −∞.
+  /// Whether the sums include token `i`. They do not if it is padding or its score is −∞.
   __device__ bool counts(int64_t b, int64_t i, T score) const {
     return score != -infinity<T>() && padding_mask.has(b, i);
   }
@@ -55,10 +55,10 @@ struct ChunkTask {
         last(min(first + kChunk, in.tokens)) {}
 };
 
-/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lane i holds w_i. Where w_i is 0, x_i is not read.
+/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lane i holds w_i. If w_i is 0, x_i is not read.
 template <class T>
 __device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& task, int64_t width, T weight) {
-  int lanes = kBatch;  // lanes side by side on columns; other groups of lanes take other tokens
+  int lanes = kBatch;  // the number of lanes on neighbouring columns; other groups of lanes take other tokens
   while (lanes < kWarp && lanes < width) lanes *= 2;
   const int group = Warp::lane() / lanes, groups = kWarp / lanes;
   for (int64_t d = Warp::lane() % lanes; d - Warp::lane() % lanes < width; d += lanes) {
@@ -82,7 +82,7 @@ __device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& tas
 
 // ---- The scan over the chunks ----
 
-/// How threads divide the scan: a block has a few columns of heads, and the chunks of each in splits.
+/// How threads divide the scan: a block has a few columns of heads, and divides the chunks of each into splits.
 struct Scan {
   int64_t columns, items, chunks;  ///< columns of a head; columns of all heads; chunks of a head
   int splits = 1;
@@ -99,9 +99,9 @@ struct Scan {
   static constexpr int kMaxSplits = 32;  // more would leave fewer than eight neighbouring threads on columns
 };
 
-/// For each column of each head, an exclusive scan over the chunks in the chain's order, chain.pass(…, before), or
-/// only the total, chain.finish(…, total). A thread merges the chunks of its split, then the splits before, and goes
-/// over its chunks again. Latency bounds it.
+/// Computes for each column of each head an exclusive scan over the chunks in the chain's order, chain.pass(…,
+/// before), or only the total, chain.finish(…, total). A thread merges the chunks of its split, then the splits
+/// before its own, and then loops over its chunks again. Latency bounds it.
 template <class Chain>
 __global__ void scan_chunks(Chain chain, Scan scan) {
   using State = typename Chain::State;

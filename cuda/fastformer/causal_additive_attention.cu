@@ -9,17 +9,17 @@
 #include <linnet/cuda/fastformer/additive_attention.cuh>
 #include <linnet/cuda/fastformer/row_lanes.cuh>
 
-/// Additive attention (Wu et al. 2021, eqs. 3–6) that is causal, or of heads too wide for additive_attention.cu, in
-/// time and memory linear in the tokens: two stages of attention pooling, with a pass over the tokens before each
-/// stage and after both. Memory bounds it. A single fused pass per stage would read each column once; this reads it
-/// about three times. Tensors of tokens have elements of type E, all else is of type T: float for bfloat16, else the
-/// same.
+/// Additive attention (Wu et al. 2021, eqs. 3–6) that is causal, or with heads too wide for additive_attention.cu.
+/// Time and memory are linear in the tokens. It consists of two stages of attention pooling, with a pass over the
+/// tokens before each stage and after both. Memory bounds it. A single fused pass per stage would read each column
+/// once; this reads it about three times. Tensors of tokens have elements of type E. All else has type T: float for
+/// bfloat16, otherwise E.
 
 namespace linnet::cuda {
 namespace {
 
-/// A view [B, H, N, D] with any strides, or [B, H, N] as D = 1. N = 1 gets stride 0, for values that all tokens
-/// share.
+/// A view [B, H, N, D] with any strides, or [B, H, N], for which D is 1. If N is 1, its stride is 0, so that all
+/// tokens share the values.
 template <class T>
 struct StridedHeads {
   T* data;
@@ -105,7 +105,7 @@ struct Token {
   }
 };
 
-/// A contiguous tensor in scratch or in `pools`.
+/// A contiguous tensor in scratch memory or in `pools`.
 template <class T>
 struct Dense {
   int64_t shape[4], strides[4];
@@ -143,7 +143,7 @@ struct StageResults {
   }
 };
 
-/// Scratch like the tokens: [B, H, N, width].
+/// Scratch memory with a row for each token: [B, H, N, width].
 template <class T>
 struct TokenScratch {
   Scratch<T> memory;
@@ -155,8 +155,8 @@ struct TokenScratch {
         dense(memory.data(), in.heads * in.tokens * width, in.batch, in.heads, in.tokens, width) {}
 };
 
-/// Each token's score w·x_i/√D, and x_i times its dropout factor, which is pooled. A few lanes take one token.
-/// Padding is 0, unread.
+/// Computes each token's score w·x_i/√D, and x_i times its dropout factor, which is then pooled. A few lanes take one
+/// token. Padding is 0, and is not read.
 template <class T, class E>
 __global__ void score_tokens(CausalAdditiveInputs<T, E> in, int stage, int lanes, StridedHeads<T> global_query,
                              T* scores, T* pooled) {
@@ -185,7 +185,7 @@ __global__ void score_tokens(CausalAdditiveInputs<T, E> in, int stage, int lanes
   });
 }
 
-/// u_i = k ∘ v_i (with `add` k + v_i) with the global key k; 0 where the sum of k has no token.
+/// u_i = k ∘ v_i (with `add` k + v_i) with the global key k; 0 if the sum of k has no token.
 template <class T, class E>
 __global__ void finish(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
                        StridedHeads<E> u) {
@@ -198,7 +198,7 @@ __global__ void finish(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key
   }
 }
 
-/// The gradient of `finish`: `dv`, of type D, and each token's share of the global key's gradient.
+/// The gradient of `finish`: `dv`, of type D, and each token's part of the global key's gradient.
 template <class T, class E, class D>
 __global__ void finish_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_key, StridedHeads<T> total,
                                 StridedHeads<const E> du, T* dglobal, StridedHeads<D> dv) {
@@ -213,7 +213,7 @@ __global__ void finish_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> g
   }
 }
 
-/// The gradient of score_tokens: turns `dpooled` into the gradient of x_i, and writes each token's share of w's
+/// The gradient of score_tokens: turns `dpooled` into the gradient of x_i, and writes each token's part of w's
 /// gradient.
 template <class T, class E>
 __global__ void pooled_backward(CausalAdditiveInputs<T, E> in, int stage, StridedHeads<T> global_query,
@@ -233,8 +233,8 @@ __global__ void pooled_backward(CausalAdditiveInputs<T, E> in, int stage, Stride
   }
 }
 
-/// From the gradient of p_i = q ∘ k_i to `dk` and each token's share of the global query's gradient. Padding is not
-/// read.
+/// Computes from the gradient of p_i = q ∘ k_i `dk` and each token's part of the global query's gradient. Padding is
+/// not read.
 template <class T, class E>
 __global__ void keys_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> global_query, const T* dp, T* dglobal,
                               StridedHeads<E> dk) {
@@ -249,7 +249,7 @@ __global__ void keys_backward(CausalAdditiveInputs<T, E> in, StridedHeads<T> glo
   }
 }
 
-/// dq = the gradient of stage 0, plus dv where queries and values are shared.
+/// dq = the gradient of stage 0, plus dv if queries and values are shared.
 template <class T, class E>
 __global__ void queries_backward(CausalAdditiveInputs<T, E> in, const T* dvalue, const T* dv, StridedHeads<E> dq) {
   for (int64_t e = first_item(); e < in.rows() * in.width; e += item_step()) {
@@ -311,8 +311,8 @@ class AdditiveAttention {
            scores.memory.data(), pooled.memory.data());
   }
 
-  /// The gradient of a stage: from each token's share of the gradient of its result to the gradients `dvalue` of what
-  /// it pools, and of w.
+  /// The gradient of a stage: computes from each token's part of the gradient of its result the gradients `dvalue` of
+  /// the vectors that it pools, and that of w.
   void stage_backward(int stage, const TokenScratch<T>& dglobal, const TokenScratch<T>& dvalue,
                       const View& dw) const {
     const StageResults<T>& from = stage == 0 ? query_ : key_;
@@ -326,7 +326,7 @@ class AdditiveAttention {
                                            in_.causal ? dglobal.dense.rank4() : total.rank4(), from.out.rank4(),
                                            from.maximum.rank3(), from.total.rank3(), scores.dense.rank3(),
                                            pooled.dense.rank4(), padding_mask_, in_.causal);
-    // `pooled` is not needed any more: its memory takes the shares of dw.
+    // `pooled` is no longer needed, so its memory is used for the tokens' parts of dw.
     launch(pooled_backward<T, E>, blocks(), kThreads, in_, stage, query_.out.columns(), dscores.memory.data(),
            dvalue.memory.data(), pooled.memory.data());
     const int64_t shape[] = {1, in_.heads, 1, in_.width}, strides[] = {0, dw.strides[0], 0, dw.strides[1]};

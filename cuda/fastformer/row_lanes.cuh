@@ -5,20 +5,20 @@
 #include <linnet/cuda/device/group.cuh>
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Loops over short rows, of which a warp takes several at once.
+/// Loops over short rows. A warp takes several rows at once.
 
 namespace linnet::cuda {
 
-/// How many neighbouring lanes share a row of `width` columns: the smallest power of two with at most kPack columns
-/// for each lane, or a warp.
+/// The number of neighbouring lanes that share a row of `width` columns: the smallest power of two with at most kPack
+/// columns for each lane, but at most a warp.
 constexpr int lanes_for(int64_t width) {
   int lanes = 1;
   while (lanes < kWarp && lanes * kPack < width) lanes *= 2;
   return lanes;
 }
 
-/// Calls `f(row, lane, exists)` for each of `rows` rows at `lanes` lanes. Lanes behind the last row are called with
-/// row 0 and `exists` false, so that all lanes of a warp take part in reductions.
+/// Calls `f(row, lane, exists)` for each of `rows` rows, on `lanes` lanes. Lanes beyond the last row call it with row
+/// 0 and `exists` false, so that all lanes of a warp take part in reductions.
 template <class F>
 __device__ void for_rows(int64_t rows, int lanes, const F& f) {
   for (int64_t item = first_item(); item - ThreadGroup<kWarp>::lane() < rows * lanes; item += item_step()) {

@@ -7,8 +7,8 @@
 
 namespace linnet::cuda {
 
-/// Where results are written. With `denominator` [heads, tokens] these are o_n = F_n / g_n and g_n; without, F_n
-/// itself, 0 for padding.
+/// The memory for results. With `denominator` [heads, tokens], they are o_n = F_n / g_n and g_n. Without, they are
+/// F_n, and 0 for padding.
 template <class T, class E>
 struct TokenOutput {
   HeadsView<E> out;
@@ -16,8 +16,8 @@ struct TokenOutput {
   T* denominator;
 };
 
-/// The task of a block: a tile of tokens times a tile of columns, and the tokens' denominators, of which
-/// each thread sums some terms.
+/// The task of a block: a tile of tokens and a tile of columns, and the tokens' denominators, of which each thread
+/// sums some terms.
 template <class T, int kColumns>
 struct ApplyTask {
   const FactorisedParams<T>& in;
@@ -30,7 +30,7 @@ struct ApplyTask {
   T total[kThreadTile<T>] = {};
 };
 
-/// Inter-chunk: sum += (w∘S)ᵀ φ(x), tile by tile of the features. Where intra-chunk weights are sums of dropped
+/// Inter-chunk: sum += (w∘S)ᵀ φ(x), tile by tile of the features. If intra-chunk weights are sums of dropped
 /// features, a chunk is one tile, and this adds those weights, φ(x)ᵀ w φ(y), to `dropped`.
 template <bool kDrops, class T, class S, int kColumns>
 __device__ void apply_features(ApplyTask<T, kColumns>& at, SharedFeatureTiles<T, S>& shared, ThreadTile<T>& dropped) {
@@ -104,7 +104,7 @@ __device__ void apply_scores(ApplyTask<T, kColumns>& at, SharedFeatureTiles<T, S
   fill_columns(shared.b, kTile<T>, kSide * kColumns,
                [&](int n, int c) { return at.column + c < in.width ? y[(at.column + c) * in.positions + n] : T{0}; });
   __syncthreads();
-  if (diagonal) {  // a token that one does not see must not reach it, not even as an infinity
+  if (diagonal) {  // a token that another does not see must not reach it, even if it is infinite
     add_product(at.sum, shared.a, shared.b, kTile<T>, [&](int j, int r) { return sees(j, thread_row<T>() + r); });
   } else {
     add_product(at.sum, shared.a, shared.b, kTile<T>);  // [FAST eq.30]

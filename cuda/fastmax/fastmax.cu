@@ -9,14 +9,16 @@
 #include <linnet/cuda/fastmax/tokens.cuh>
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
-/// work (section 2.5): the sums of ops/cpu/fastmax/fastmax.cpp. Both passes are sweeps: over the keys for the
-/// queries, and in backward over the queries for the keys, with all chunks in parallel:
+/// work (section 2.5). The sums are those of ops/cpu/fastmax/fastmax.cpp. Forward is a sweep over the keys, which
+/// computes results of the queries. Backward has also a sweep over the queries, which computes gradients of the keys.
+/// All chunks are in parallel:
 ///   1. a block for each chunk and tile of features sums the chunk's tokens (sum_features);
 ///   2. the sums are added up over the chunks, when causal up to each chunk (add_states);
 ///   3. a block for each tile of tokens applies the states (apply_states, differentiate), and when causal adds the
 ///      intra-chunk weights.
-/// Features are made in shared memory and never written to global memory. A group of chunks is held at a time, so
-/// that memory grows with N·D alone. Calls that fastmax_mma.cu has kernels for go there.
+/// Features are computed in shared memory and never written to global memory. The states of one group of chunks are
+/// in memory at a time, so that memory grows only with N·D. If fastmax_mma.cu has kernels for a call, it takes the
+/// call.
 
 namespace linnet::cuda {
 namespace {
@@ -90,9 +92,9 @@ class Pass {
     return in;
   }
 
-  /// Positions of a chunk: enough that adding states costs little beside using them, and when causal few enough that
-  /// the intra-chunk quadratic form costs little too. With dropped features that form costs M for each pair of
-  /// tokens.
+  /// The number of positions of a chunk. There are enough that adding states costs little compared to using them.
+  /// When causal, there are also few enough that the intra-chunk quadratic form costs little. With dropped features
+  /// that form costs M for each pair of tokens.
   int64_t chunk_size() const {
     if (!in_.causal) return 1024;
     if (in_.drops_features()) return kTile<T>;
@@ -123,9 +125,9 @@ class Pass {
 
   // ---- The sweep ----
 
-  /// Calls `use(chunk_group, states)` with the sums over the tokens of `side`. When causal, for groups of chunks,
-  /// with the state of all tokens before each chunk (behind it in reverse); else for all tokens as one chunk with one
-  /// state.
+  /// Calls `use(chunk_group, states)` with the sums over the tokens of `side`. When causal, it calls it for each
+  /// group of chunks, with the state of all tokens before each chunk (in reverse: after it). Otherwise all tokens are
+  /// one chunk with one state.
   template <class Use>
   void sweep(const LoadedSide<T>& side, bool reverse, const Use& use) const {
     const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk_size());
@@ -151,7 +153,8 @@ class Pass {
 
   // ---- Kernels ----
 
-  /// Calls `f(columns, drops)` with a thread tile's columns, fewer for narrow heads, and whether there is dropout.
+  /// Calls `f(columns, drops)` with the number of a thread tile's columns, which is less for narrow heads, and with
+  /// whether there is dropout.
   template <class F>
   void for_variant(const F& f) const {
     using std::bool_constant, std::integral_constant;

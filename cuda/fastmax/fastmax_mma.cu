@@ -6,24 +6,24 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/fastmax/inter_chunk.cuh>
 
-/// Fastmax in its factorised form on tensor cores. A sweep sums the features of one side chunk by chunk
-/// (sum_feature_groups) and adds the sums up into the states before or behind each chunk (pack_states). The kernels
-/// of quadratic attention then go over tiles of the other side: they read one state for all chunks that the whole
-/// tile sees, and compute weights for the rest. A group of chunks is held at a time, so that memory grows with N·D
-/// alone.
+/// Fastmax in its factorised form on tensor cores. A sweep sums the features of one side (queries or keys) chunk by
+/// chunk (sum_feature_groups), and adds these sums up to the states before or after each chunk (pack_states). The
+/// kernels of quadratic attention then loop over tiles of the other side. They read one state for all chunks that the
+/// whole tile sees, and compute weights for the other tokens. The states of one group of chunks are in memory at a
+/// time, so that memory grows only with N·D.
 
 namespace linnet::cuda {
 namespace {
 
-/// Tokens of a chunk when not causal.
+/// The number of tokens of a chunk when not causal.
 constexpr int64_t kFullChunk = 1024;
 
-/// Chunks of each head that a group should have at least, if kStateBytes allows. Sums carried on to the next group
-/// cost eight times the bytes of a state's words.
+/// The least number of chunks of each head that a group should have, if kStateBytes allows. The sums that are carried
+/// on to the next group cost eight times the bytes of a state's words.
 constexpr int64_t kMinChunks = 4;
 
-/// Tokens of a chunk when causal. Shorter chunks cost more memory traffic for states, longer ones more time for
-/// intra-chunk weights.
+/// The number of tokens of a chunk when causal. Shorter chunks cost more memory traffic for states, and longer ones
+/// more time for intra-chunk weights.
 int64_t chunk_of(int width, bool linear) { return linear ? 2 * kMmaTile : int64_t{16} * width; }
 
 /// The parameters of the intra-chunk weights.
@@ -83,7 +83,7 @@ class Sweeps {
         chunks * chunk_group.chunk_size + (chunk_group.reverse ? causal_offset + 1 : kMmaTile - 1 - causal_offset);
     return std::clamp(rows / kMmaTile, int64_t{0}, all);
   }
-  /// The tiles that read this group's states. The first group also gets the tiles that read none.
+  /// The tiles that read this group's states. Tiles that read no state belong to the first group.
   HeadTiles tiles_of(const ChunkGroup& chunk_group) const {
     const int64_t end = chunk_group.first_chunk + chunk_group.chunks, all = chunk_group.all_chunks();
     const int64_t before = chunk_group.first_chunk == 0 ? 0 : chunk_group.first_chunk + 1;
@@ -92,8 +92,9 @@ class Sweeps {
     return {chunk_group.first_head, chunk_group.heads, first, last - first};
   }
 
-  /// Calls `use(tiles, inter_chunk)` for all tiles of the other side, with the states of `source`'s tokens: group by
-  /// group of chunks when causal, else for the sum of all tokens, batch by batch of heads.
+  /// Calls `use(tiles, inter_chunk)` for all tiles of the other side, with the states of `source`'s tokens. When
+  /// causal, it goes group by group of chunks; otherwise the state is the sum over all tokens, and it goes batch by
+  /// batch of heads.
   template <class Source, class Use>
   void sweep(const Source& source, SweepStates states, const Use& use) const {
     constexpr bool reverse = Source::kReverse;
@@ -104,7 +105,7 @@ class Sweeps {
     const int64_t words = value_words + gradient_words;
     const int64_t tokens = reverse ? in_.queries : in_.keys;
     const int64_t chunk = in_.causal ? chunk_of(kWidth, in_.a2 == 0) : kFullChunk;
-    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // causal: the last chunk is in no state
+    const int64_t chunks = ceil_div(tokens, chunk) - (in_.causal ? 1 : 0);  // causal: no state has the last chunk
     const int64_t chunk_bytes = 4 * (feature_groups_.sums() + words);
     const int64_t carried_bytes = 16 * words;  // of a head
     const int64_t most = kStateBytes / (std::min(chunks, kMinChunks) * chunk_bytes + carried_bytes);
@@ -118,7 +119,7 @@ class Sweeps {
     for (int64_t head = 0; head < heads(); head += batch) {
       const int64_t batch_heads = std::min(batch, heads() - head);
       int64_t first_chunk = 0;
-      do {  // once even if no chunk is in a state
+      do {  // once even if no state has a chunk
         const ChunkGroup chunk_group{head,  batch_heads, first_chunk, std::min(group, chunks - first_chunk),
                                      chunk, tokens,      reverse};
         if (chunk_group.chunks > 0) {

@@ -3,16 +3,17 @@
 #include <linnet/cuda/attention/mma_tiles.cuh>
 #include <linnet/cuda/fastmax/states.cuh>
 
-/// The features φ(x) of Fastmax in its factorised form (Gerami et al. 2024, section 2.4) as factors of tensor cores,
-/// made in a warp's registers by mma.cuh, and their sums over tokens. For heads of up to kWidth columns.
+/// The features φ(x) of Fastmax in its factorised form (Gerami et al. 2024, section 2.4), and their sums over tokens,
+/// for heads of up to kWidth columns. The features are computed in a warp's registers as factors of tensor cores
+/// (mma.cuh).
 ///
-/// With x̃ = [x; 1], f(q·k) = a0 + a1·q·k + a2·(q·k)² is a weighted sum of (q̃_a q̃_b)(k̃_a k̃_b) over pairs (a, b). A
-/// feature group is 16 such features: one entry a times the 16 entries b of an entry tile, whose fragment a warp
-/// loads anyway. Entry tile t is x̃'s entries 16 t … 16 t + 15.
+/// With x̃ = [x; 1], f(q·k) = a0 + a1·q·k + a2·(q·k)² is a weighted sum of (q̃_a q̃_b)(k̃_a k̃_b) over pairs (a, b).
+/// A feature group is 16 such features: one entry a times the 16 entries b of an entry tile, whose fragment a warp
+/// loads anyway. Entry tile t consists of x̃'s entries 16 t … 16 t + 15.
 ///
-/// Quadratic groups (a < kWidth) exist for entry tiles up to the one of a. A group of an earlier tile stands for its
-/// mirror image too; a's own tile has all its pairs. Linear groups have a = kWidth, whose entry of x̃ is 1. The
-/// constant group, 1 times 1, comes first.
+/// Quadratic groups (a < kWidth) exist for entry tiles up to the one that contains a. For an earlier tile, a group
+/// also counts for its mirror image, the pairs (b, a); for a's own tile, the groups have all pairs. Linear groups
+/// have a = kWidth, because that entry of x̃ is 1. The constant group, 1 times 1, comes first.
 
 namespace linnet::cuda {
 
@@ -49,7 +50,7 @@ struct FeatureGroups {
   __host__ __device__ int sums() const { return count() * 16 * kColumns; }
 };
 
-/// Feature groups of a warp: as many as fit their sums into registers.
+/// The number of feature groups of a warp: as many as there are registers for their sums.
 template <int kWidth>
 constexpr int kFeatureGroupsOfWarp = kWidth == 32 ? 4 : 3;
 template <int kWidth>
@@ -63,8 +64,8 @@ __device__ inline uint32_t multiply(uint32_t pair, uint32_t factor) {
   return packed(product.x, product.y);
 }
 
-/// Tokens of one side: x̃ = [x; one], and ỹ = [y; last], with which their features are summed. 0 for padding and for
-/// queries that see no key.
+/// Tokens of one side: x̃ = [x; one], and ỹ = [y; last], by which the sums multiply their features. Both are 0 for
+/// padding and for queries that see no key.
 template <int kWidth>
 struct TokenTile {
   RowTile<kWidth> x, y;
@@ -89,7 +90,7 @@ struct KeySource {
   }
 };
 
-/// Loads tiles of queries, with ỹ = [d_o; −delta] / g; 0 for a query that sees no key, and behind the last query.
+/// Loads tiles of queries, with ỹ = [d_o; −delta] / g; 0 for a query that sees no key, and beyond the last query.
 template <class E>
 struct QuerySource {
   static constexpr bool kReverse = true;
@@ -132,14 +133,14 @@ struct QuerySource {
   }
 };
 
-/// A thread's share of a warp's sums of one feature group: features × columns, and the last column as the first of
-/// eight.
+/// A thread's part of a warp's sums of one feature group: features × columns, and the last column, which is the first
+/// of eight columns of a separate product.
 template <int kWidth>
 struct FeatureGroupSums {
   WarpSums<kWidth> columns;
   float last[4] = {};
 
-  /// Adds the features of 16 tokens times their ỹ. `y` has its columns, and `ends` the last one.
+  /// Adds the features of 16 tokens times their ỹ. `y` has ỹ's columns except the last one, and `ends` the last one.
   __device__ void add(const uint32_t (&features)[4], const uint32_t (&y)[kWidth / 16][4], const uint32_t (&ends)[2]) {
 #pragma unroll
     for (int d = 0; d < kWidth; d += 16) {
@@ -166,7 +167,7 @@ __device__ void load_features(uint32_t (&features)[4], const TokenTile<kWidth>& 
   features[3] = multiply(features[3], high);
 }
 
-/// A factor of 16 tokens from `k` on: `numbers` as the first of eight rows or columns; the others are 0.
+/// A factor for 16 tokens from `k` on: `numbers` is the first of eight rows or columns, and the others are 0.
 __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16* numbers, int k) {
   const int token = k + lane() % 4 * 2;
   const bool first = lane() / 4 == 0;
@@ -174,8 +175,8 @@ __device__ inline void load_first(uint32_t& low, uint32_t& high, const BFloat16*
   high = first ? packed(numbers[token + 8], numbers[token + 9]) : 0;
 }
 
-/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk. A block has some of the feature groups, each of its warps a
-/// few. The count of instructions bounds it; most of them bring factors to the tensor cores.
+/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk. A block computes some of the feature groups, and each of its
+/// warps a few of these. The number of instructions bounds it; most of them bring factors to the tensor cores.
 template <int kWidth, class E, class Source>
 __global__ void __launch_bounds__(kMmaThreads, kWidth == 32 ? 3 : 2)
     sum_feature_groups(QuadraticInputs<float, E> in, Source source, FeatureGroups<kWidth> feature_groups,

@@ -7,9 +7,9 @@
 /// 1] for queries and keys alike,
 ///   f(x·y) = a0 + a1·x·y + a2·(x·y)² = Σ w (x̃_a x̃_b)(ỹ_a ỹ_b).
 /// A tile holds kTile features. Linear tiles hold the entries of x̃ itself. A quadratic tile holds the products
-/// x_a·x_b of kLeft entries a and kRight entries b. Only tiles up to the diagonal exist. A tile off it has
-/// weight 2·a2, because it stands for its mirror image too. A tile on it holds both x_a·x_b and x_b·x_a, each with
-/// weight a2. So no feature needs a special case, and all features of a warp's thread tiles share one a.
+/// x_a·x_b of kLeft entries a and kRight entries b. Only tiles up to the diagonal exist. A tile off the diagonal has
+/// weight 2·a2, because it also counts for its mirror image. A tile on the diagonal holds both x_a·x_b and x_b·x_a,
+/// each with weight a2. So no feature needs a special case, and all features of a warp's thread tiles share one a.
 
 namespace linnet::cuda {
 
@@ -17,10 +17,10 @@ constexpr int kLeft = 8;
 template <class T>
 constexpr int kRight = kTile<T> / kLeft;
 
-/// The parameters of all kernels. Positions count from the first query or the first key, whichever is earlier.
+/// The parameters of all kernels. Position 0 is the first query or the first key, whichever is earlier.
 template <class T>
 struct FactorisedParams {
-  int64_t width, positions;  ///< positions of a head: a multiple of 64; some may hold no token
+  int64_t width, positions;  ///< the positions of a head: a multiple of 64; some may have no token
   int64_t linear_tiles, tiles;
   T a0, a1, a2;
   bool causal;
@@ -44,16 +44,16 @@ struct FactorisedParams {
   }
 };
 
-/// The queries or the keys of all heads, transposed: a row for each entry, a column for each position; 0 where there
-/// is no token.
+/// The queries or the keys of all heads, transposed: a row for each entry and a column for each position; 0 at
+/// positions without a token.
 template <class T>
 struct LoadedSide {
-  T* x;        ///< x̃ [heads, width + 1, positions]: mapped if need be, the last row 1 where there is a token
-  T* y;        ///< ỹ, likewise: of keys [v; 1], of queries the cotangents [G; −G·o] / g with G = ∂L/∂o
+  T* x;        ///< x̃ [heads, width + 1, positions], after the RowMap; the last row is 1 where there is a token
+  T* y;        ///< ỹ, of the same shape: for keys [v; 1], for queries the cotangents [G; −G·o] / g with G = ∂L/∂o
   T* inverse;  ///< [heads, positions]: 1 / std(x)
-  T* factor;   ///< [heads, positions]: factors of dropout of whole tokens; null without
+  T* factor;   ///< [heads, positions]: factors of dropout of whole tokens; null without such dropout
   LiveKey key;
-  int64_t count, shift;  ///< number of tokens; position of the first
+  int64_t count, shift;  ///< the number of tokens; the position of the first token
 
   __device__ const T* x_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return x + head * in.entries() * in.positions + position;
@@ -67,7 +67,7 @@ struct LoadedSide {
 };
 
 /// Tile `index` of the features. Its feature `slot` is x̃_{b + slot} in a linear tile, and x_a'·x_b' in a quadratic
-/// one, with a' = a + slot / kRight and b' = b + slot % kRight. Features without such entries are 0.
+/// one, with a' = a + slot / kRight and b' = b + slot % kRight. Features are 0 if x̃ does not have these entries.
 template <class T>
 struct FeatureTile {
   const FactorisedParams<T>& in;
@@ -96,8 +96,8 @@ struct FeatureTile {
   __device__ T left(const T* x, int slot, int64_t n) const { return entry(x, a + slot / kRight<T>, n, in.width); }
   __device__ T right(const T* x, int slot, int64_t n) const { return entry(x, b + slot % kRight<T>, n, in.width); }
 
-  /// The weight w of a feature. `dropped_weight` includes the scale of both sides' dropout, which the masked features
-  /// themselves do not have.
+  /// The weight w of a feature. `dropped_weight` includes the scale of both sides' dropout, because masked features
+  /// are not scaled themselves.
   __device__ T weight(int slot) const {
     if (linear) return is_constant(slot) ? in.a0 : in.a1;
     return is_diagonal() ? in.a2 : 2 * in.a2;
@@ -126,13 +126,14 @@ struct FeatureTile {
   }
 };
 
-/// Random bytes that decide which features of a tile of tokens are kept: [slot, token], four tokens to a word.
+/// The random bytes that decide which features of a tile of tokens are kept: [slot, token], with four tokens in a
+/// word.
 template <class T>
 struct FeatureMask {
   uint32_t words[kTile<T>][kTile<T> / 4];
 
-  /// Draws 16 bytes of the stream (see Backend::fastmax) at a time. Features without dropout get zeros, which always
-  /// keep.
+  /// Draws 16 bytes of the stream (see Backend::fastmax) at a time. Features without dropout get zeros, so that they
+  /// are always kept.
   __device__ void draw(const FeatureTile<T>& tile, RandomKey key, int64_t head, int64_t position) {
     constexpr int kDraws = kTile<T> / 16;  // Philox blocks for the tokens of a feature
     const bool tokens = tile.in.dropout == FastmaxDropout::token;
@@ -160,13 +161,14 @@ struct FeatureMask {
   }
 };
 
-/// Shared memory of a block: 47 KB for float, 27 KB for double and 48 KB, all that every GPU grants, for bfloat16.
+/// Shared memory of a block: 47 KB for float, 27 KB for double, and for bfloat16 48 KB, which is the most that every
+/// GPU has.
 template <class T, class S>
 struct SharedFeatureTiles : SharedTiles<S> {
   FeatureMask<T> mask;
 };
 
-/// tile[r][c] = f(r, c); neighbouring threads go along rows.
+/// tile[r][c] = f(r, c); neighbouring threads write along rows.
 template <class S, class F>
 __device__ void fill(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   for (int e = static_cast<int>(threadIdx.x); e < rows * columns; e += kThreads) {
@@ -175,8 +177,7 @@ __device__ void fill(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   }
 }
 
-/// tile[r][c] = f(r, c); neighbouring threads go down columns, and write a pack of each row at a time to use all
-/// banks.
+/// tile[r][c] = f(r, c); neighbouring threads write down columns, a pack of each row at a time, to use all banks.
 template <class S, class F>
 __device__ void fill_columns(S (*tile)[kPitch<S>], int rows, int columns, F f) {
   for (int e = static_cast<int>(threadIdx.x); e < rows * columns / kThreadTile<S>; e += kThreads) {

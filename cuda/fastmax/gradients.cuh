@@ -2,8 +2,8 @@
 
 #include <linnet/cuda/fastmax/states.cuh>
 
-/// Gradients of one side's x from the states of the other: ∂φ(x_n) = (w∘S) ỹ_n, and from there through the products
-/// x_a·x_b to ∂x_n.
+/// Gradients of one side's x from the states of the other: ∂φ(x_n) = (w∘S) ỹ_n, and from it ∂x_n through the products
+/// x_a·x_b.
 
 namespace linnet::cuda {
 
@@ -14,7 +14,7 @@ struct EntryGradients {
   int64_t positions;
 
   __device__ T& at(int64_t row, int64_t n) const { return data[row * positions + n]; }
-  /// Adds to the neighbours n, n + 1, … of one row.
+  /// Adds `values` to the neighbouring tokens n, n + 1, … of one row.
   __device__ void add(int64_t row, int64_t n, const T* values) const {
     PackOf<T>& place = *reinterpret_cast<PackOf<T>*>(&at(row, n));
     PackOf<T> sum = place;
@@ -43,7 +43,7 @@ struct DifferentiateTask {
   __device__ ThreadTile<T> cotangents(SharedTiles<S>& tiles, int64_t position) const {
     return products_of_entries(in, tiles, other.y_at(in, head, position), y, in.width);
   }
-  /// The share t_j·t_i of the denominator, where t is the last entry of ỹ.
+  /// The denominator's part of the cotangent, t_j·t_i, where t is the last entry of ỹ.
   __device__ T denominator_cotangent(int64_t position, int j, int i) const {
     const int64_t last = in.width * in.positions;
     return other.y_at(in, head, position)[last + j] * y[last + i];
@@ -60,8 +60,8 @@ __device__ void store(S (*tile)[kPitch<S>], const ThreadTile<T>& values) {
   }
 }
 
-/// Stores in shared.b the cotangents of the intra-chunk weights that are sums of dropped features. A chunk is one
-/// tile then.
+/// For intra-chunk weights that are sums of dropped features, stores their cotangents in shared.b. A chunk is then
+/// one tile.
 template <class T, class S>
 __device__ void load_dropped_cotangents(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared) {
   ThreadTile<T> weights = at.cotangents(shared, at.first);
@@ -127,8 +127,7 @@ __device__ ThreadTile<T> feature_gradients(const DifferentiateTask<T>& at, Share
   return gradients;
 }
 
-/// A tile for sums of type T: `tiles.a`, or, where S is narrower, the memory of `products_tile`, whose rows are
-/// longer.
+/// A tile for sums of type T: `tiles.a`, or, if S is narrower, the memory of `products_tile`, whose rows are longer.
 template <class T, class S>
 __device__ T (*sums_tile(SharedTiles<S>& tiles))[kPitch<T>] {
   if constexpr (std::is_same_v<S, T>) {
@@ -138,9 +137,9 @@ __device__ T (*sums_tile(SharedTiles<S>& tiles))[kPitch<T>] {
   }
 }
 
-/// ∂x from ∂φ, over all tiles of features: a product x_a·x_b passes ∂φ·x_b to ∂x_a and ∂φ·x_a to ∂x_b. All features
-/// of a warp's thread tiles share one entry a, so the warp adds to ∂x_a by itself. The sums for ∂x_b stay in
-/// registers while the tiles with the same entries b follow each other.
+/// ∂x from ∂φ, over all tiles of features: a product x_a·x_b adds ∂φ·x_b to ∂x_a and ∂φ·x_a to ∂x_b. All features of
+/// a warp's thread tiles share one entry a, so the warp adds to ∂x_a without the others. The sums for ∂x_b stay in
+/// registers during consecutive tiles with the same entries b.
 template <bool kDrops, class T, class S>
 __device__ void differentiate_features(const DifferentiateTask<T>& at, SharedFeatureTiles<T, S>& shared,
                                        const EntryGradients<T>& to) {
@@ -172,7 +171,7 @@ __device__ void differentiate_features(const DifferentiateTask<T>& at, SharedFea
         of_left[c] += gradients.of[r][c] * tile.right(at.x, thread_row<T>() + r, n);
         sums.of[r][c] += gradients.of[r][c] * left;
       }
-      of_left[c] += shuffle(of_left[c], kSide);  // the other half of the warp has the other entries b
+      of_left[c] += shuffle(of_left[c], kSide);  // the other half of the warp has summed over the other entries b
     }
     const int64_t left_row = tile.a + thread_row<T>() / kRight<T>;
     if (threadIdx.x % kWarp < kSide && left_row < in.width) to.add(left_row, thread_column<T>(), of_left);
@@ -202,7 +201,7 @@ __device__ void differentiate_scores(const DifferentiateTask<T>& at, SharedFeatu
   const T* other_x = at.other.x_at(in, at.head, position);
   const ThreadTile<T> scores = products_of_entries(in, shared, other_x, at.x, in.width);
   ThreadTile<T> gradients = at.cotangents(shared, position);
-  // Where weights are sums of dropped features, differentiate_features has added their gradients.
+  // If weights are sums of dropped features, differentiate_features has added their gradients.
   const bool through_features = kDrops && in.drops_features();
 #pragma unroll
   for (int c = 0; c < kThreadTile<T>; ++c) {

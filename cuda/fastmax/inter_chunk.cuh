@@ -3,13 +3,13 @@
 #include <linnet/cuda/fastmax/feature_groups.cuh>
 
 /// The inter-chunk part of Fastmax's factorised form on tensor cores: states from the sums of feature_groups.cuh, and
-/// their use in the kernels of attention/mma_tiles.cuh, which compute the intra-chunk part weight by weight.
+/// their use in the kernels of attention/mma_tiles.cuh. These kernels compute the intra-chunk part weight by weight.
 
 namespace linnet::cuda {
 
 // ---- States: weighted sums in the order of the fragments that a warp reads as right factors ----
 
-/// One fragment word: two weighted sums as a bf16 pair, or one as a float.
+/// One fragment word: two weighted sums as a pair of bfloat16, or one sum as a float.
 struct FragmentWord {
   int low, high;  ///< indices of the sums; equal for a float
   float weight;
@@ -21,8 +21,8 @@ struct FragmentWord {
   }
 };
 
-/// w∘S as right factors of φ(x)·(w∘S), group by group: for every 16 columns 4 words of each lane, of two features
-/// each; then the last column in 8 words.
+/// w∘S as right factors of φ(x)·(w∘S), group by group. Every 16 columns take 4 words of each lane, with two features
+/// in a word; the last column follows in 8 words.
 template <int kWidth>
 struct StateOfValues {
   static constexpr int kLast = 8 * kWidth,
@@ -48,8 +48,8 @@ struct StateOfValues {
 };
 
 /// The factors of ∂x_b = Σ_a x_a (2·a2·S_ab·ỹ) + a1·S_b·ỹ as right factors of ỹ·Sᵀ: for each entry tile of b all
-/// entries a, then the 1. For every 16 columns 4 words of each lane, of two columns each; then the last column in 16
-/// words of float.
+/// entries a, then the 1. Every 16 columns take 4 words of each lane, with two columns in a word; the last column
+/// follows in 16 words of float.
 template <int kWidth>
 struct StateOfGradients {
   static constexpr int kLast = 8 * kWidth, kFeatureGroupWords = kLast + 16;
@@ -75,9 +75,10 @@ struct StateOfGradients {
   }
 };
 
-/// Packs a state after each chunk from the inclusive prefix sums over the chunks; with `totals`, after the last chunk
-/// only. Sums are in double, because there may be many chunks. `carried` passes two sums for each word on to the next
-/// group of chunks; it is null if there is no next group. Memory bounds it, or its latency where heads are few.
+/// Packs a state after each chunk from the inclusive prefix sums over the chunks; with `totals`, only after the last
+/// chunk. Sums are in double, because there may be many chunks. `carried` passes two sums for each word on to the
+/// next group of chunks; it is null if there is no next group. Memory bounds it, or its latency if there are few
+/// heads.
 template <class State>
 __global__ void pack_states(State state, ChunkGroup chunk_group, const float* sums, double* carried, uint32_t* words,
                             bool totals) {
@@ -101,20 +102,20 @@ __global__ void pack_states(State state, ChunkGroup chunk_group, const float* su
   }
 }
 
-// ---- Their use in the kernels of attention/mma_tiles.cuh ----
+// ---- The use of states in the kernels of attention/mma_tiles.cuh ----
 
 /// Four fragment words of a lane.
 struct alignas(16) FragmentWords {
   uint32_t of[4];
 };
 
-/// The states of the other side's tokens: of all tokens, or, when causal, of the whole chunks that all rows of a tile
-/// see.
+/// The states of the other side's tokens. They sum over all tokens or, when causal, over the whole chunks that all
+/// rows of a tile see.
 template <int kWidth>
 struct InterChunk {
   static constexpr bool kAny = true;
   FeatureGroups<kWidth> feature_groups;
-  ChunkGroup chunk_group;  ///< the chunks whose states are held
+  ChunkGroup chunk_group;  ///< the chunks whose states are in memory
   const uint32_t *values, *gradients;
 
   /// For a tile of queries: the number of chunks of keys in its state, and the first key that is not in it.
@@ -126,8 +127,9 @@ struct InterChunk {
   __device__ int64_t first_key(const QuadraticInputs<float, E>& in, int64_t, int64_t first) const {
     return in.causal ? chunks_before(in, first) * chunk_group.chunk_size : in.keys;
   }
-  /// For a tile of keys: the first chunk of queries in its state, and the end of the queries that are not in it.
-  /// The sum goes from the last chunk of queries to chunk 0. Nothing comes after chunk 0, so its sum is not made.
+  /// For a tile of keys: the first chunk of queries in its state, and the end of the queries that are not in it. The
+  /// sum goes from the last chunk of queries to chunk 0. No tile needs the sum that includes chunk 0, so it is not
+  /// computed.
   template <class E>
   __device__ int64_t chunk_behind(const QuadraticInputs<float, E>& in, int64_t first) const {
     const int64_t sees_all = first + kMmaTile - 1 - in.causal_offset();
@@ -190,8 +192,8 @@ struct InterChunk {
     }
   }
 
-  /// sum += ∂x of a warp's rows of x, from their ỹ = [y; last]: the gradient of [FAST eq.26] [FAST eq.27], causal of
-  /// [FAST eq.32] [FAST eq.33].
+  /// sum += ∂x of a warp's rows of x, from their ỹ = [y; last]: the gradient of [FAST eq.26] [FAST eq.27], and when
+  /// causal of [FAST eq.32] [FAST eq.33].
   template <class E>
   __device__ void add_gradients(const QuadraticInputs<float, E>& in, const QuadraticTask<float, E>& task,
                                 const RowTile<kWidth>& x, const RowTile<kWidth>& y, const float (&last)[2],
@@ -235,7 +237,7 @@ struct InterChunk {
     }
   }
 
-  /// add_gradients for queries, with ỹ = [d_o; −delta] / g; the division by g comes last.
+  /// add_gradients for queries, with ỹ = [d_o; −delta] / g. It divides by g at the end.
   template <class E>
   __device__ void add_query_gradients(const QuadraticInputs<float, E>& in, const QuadraticTask<float, E>& task,
                                       const RowTile<kWidth>& q, const RowTile<kWidth>& d_o,

@@ -7,15 +7,15 @@
 
 namespace linnet::cuda {
 
-/// Workspace bytes for states. Does not affect results.
+/// The bytes of workspace for states. The number does not affect results.
 constexpr int64_t kStateBytes = int64_t{256} << 20;
 
-/// The chunks whose states are held at a time: `chunks` chunks of each of `heads` heads, in the order of the sum.
-/// State s belongs to chunk s % chunks of head s / chunks of the group.
+/// The chunks whose states are in memory at a time: `chunks` chunks of each of `heads` heads, in the order of the
+/// sum. State s is that of chunk s % chunks of head s / chunks of the group.
 struct ChunkGroup {
   int64_t first_head, heads;
   int64_t first_chunk, chunks;
-  int64_t chunk_size, end;  ///< positions of a chunk, and the end of all positions
+  int64_t chunk_size, end;  ///< the number of positions of a chunk, and the end of all positions
   bool reverse;             ///< the sum goes from the last chunk to the first
 
   __host__ __device__ int64_t count() const { return heads * chunks; }
@@ -28,9 +28,9 @@ struct ChunkGroup {
   }
 };
 
-/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk alone, [features, width + 1]. Column `width` is the
-/// denominator's and sums undropped features, unless dropout is shared with the denominator. A block computes one
-/// tile of features and one tile of columns. Multiplications bound it, 2·N·M·(D + 1) in all.
+/// S = Σ_n φ(x_n) ỹ_nᵀ over the tokens of each chunk alone, [features, width + 1]. Column `width` is that of the
+/// denominator. It sums undropped features, unless the denominator shares the dropout. A block computes one tile of
+/// features and one tile of columns. Multiplications bound it, 2·N·M·(D + 1) in all.
 template <class T, class S, int kColumns, bool kDrops>
 __global__ void __launch_bounds__(kThreads)
     sum_features(FactorisedParams<T> in, LoadedSide<T> side, ChunkGroup chunk_group, T* states, int64_t state_size,
@@ -85,9 +85,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Adds up each head's states in the order of the chunks, on top of `carried`, the sum of earlier groups. The sum is
-/// in double, because there may be many chunks. Without `totals`, each chunk's state is replaced by the sum before
-/// it, the exclusive prefix sum; with `totals`, that becomes the sum of all chunks. Memory bounds it.
+/// Adds up each head's states in the order of the chunks, beginning with `carried`, the sum of earlier groups. The
+/// sum is in double, because there may be many chunks. Without `totals`, each chunk's state is replaced by the sum of
+/// the chunks before it (the exclusive prefix sum). Otherwise `totals` becomes the sum of all chunks. Memory bounds
+/// it.
 template <class T>
 __global__ void add_states(ChunkGroup chunk_group, T* states, double* carried, T* totals, int64_t state_size) {
   for (int64_t item = first_item(); item < chunk_group.heads * state_size; item += item_step()) {

@@ -6,8 +6,8 @@
 #include <linnet/cuda/device/random_byte.cuh>
 #include <linnet/cuda/fastmax/features.cuh>
 
-/// From tensors [B, H, N, D] of elements E to the sides of the factorised form in T, and back. One thread handles a
-/// token, whose row stays in the L1 cache meanwhile. Memory bounds these kernels.
+/// Conversion of tensors [B, H, N, D] of elements E to the sides of the factorised form in T, and back. One thread
+/// handles a token, whose row stays in the L1 cache meanwhile. Memory bounds these kernels.
 
 namespace linnet::cuda {
 
@@ -33,7 +33,8 @@ __device__ void for_each_token(const Tokens& tokens, F f) {
   }
 }
 
-/// x̃ = [x; 1], with x mapped if asked for, and the factors of dropout of whole tokens, where it applies.
+/// x̃ = [x; 1], after the RowMap if there is one, and the factors of dropout of whole tokens if there is such
+/// dropout.
 template <class T, class E>
 __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<const E> from, LoadedSide<T> to,
                              RowMap map, bool queries) {
@@ -42,7 +43,7 @@ __global__ void load_vectors(Tokens tokens, FactorisedParams<T> in, HeadsView<co
     T* x = to.x + head * in.entries() * in.positions + position;
     const E* elements = exists ? from.at(head / tokens.heads, head % tokens.heads, i) : nullptr;
     const auto row = [=](int64_t d) { return static_cast<T>(elements[d]); };
-    T mean = 0, rest = 0, inverse = 1;  // rest: the rounding error of a large mean
+    T mean = 0, rest = 0, inverse = 1;  // rest: the rounding error of the mean, if it is large
     if (exists && map == RowMap::standardise) {
       const auto width = static_cast<T>(in.width);
       for (int64_t d = 0; d < in.width; ++d) mean += row(d);
@@ -104,8 +105,8 @@ __global__ void load_cotangents(Tokens tokens, FactorisedParams<T> in, HeadsView
   });
 }
 
-/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, the gradient of [FAST eq.5] and [FAST eq.6], for features as
-/// differentiate_elu_rows, or ∂x̂ itself where x is not mapped; 0 for padding.
+/// ∂x = (∂x̂ − mean(∂x̂) − x̂·mean(∂x̂·x̂)) / std, the gradient of [FAST eq.5] and [FAST eq.6]. For elu + 1 it is the
+/// formula of differentiate_elu_rows, and without a RowMap ∂x̂ itself. 0 for padding.
 template <class T, class E>
 __global__ void store_gradients(Tokens tokens, FactorisedParams<T> in, LoadedSide<T> side, const T* gradients,
                                 HeadsView<E> to, RowMap map) {

@@ -4,9 +4,9 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/layers/row_split.cuh>
 
-/// Batch norm and group norm. Memory bounds them. Sums are in double, and those of the variance are of differences
-/// from a value of the group, so that one pass gives it and a large mean costs no digits. Elements are of type E,
-/// weights and biases of type T: float for bfloat16, else E.
+/// Batch norm and group norm. Memory bounds them. Sums are in double. The variance is computed from the differences
+/// from one value of the group, so that one pass suffices and a large mean costs no digits. Elements have type E, and
+/// weights and biases type T: float for bfloat16, otherwise E.
 
 namespace linnet::cuda {
 namespace {
@@ -14,17 +14,17 @@ namespace {
 using Block = ThreadGroup<kThreads>;
 using Warp = ThreadGroup<kWarp>;
 
-/// x [B, R, L] as the kernels take it, divided into tasks by size alone, one for a block at a time. Neighbouring
-/// threads take the pixels of a channel. Where these are few, each pixel is taken as a channel of its own, and
+/// How kernels read x [B, R, L]: divided into tasks by size alone; a block takes one task at a time. Neighbouring
+/// threads take the pixels of a channel. If there are few pixels, each pixel counts as a channel of its own, and
 /// neighbouring threads take neighbouring channels.
 struct Channels {
   static constexpr int64_t kFewPixels = 16, kTasks = 1024;
 
   int64_t images, channels, pixels;
-  int64_t merged;                 ///< how many of `channels` are one of x
-  int64_t of_group;               ///< how many of `channels` share statistics
+  int64_t merged;                 ///< the number of `channels` that are one channel of x
+  int64_t of_group;               ///< the number of `channels` that share statistics
   int64_t width, length, splits;  ///< a task is `width` channels of `length` images
-  int lanes;                      ///< the threads beside each other; the rows of them take images in turn
+  int lanes;                      ///< the threads that read neighbouring elements; groups of them take images in turn
 
   Channels(const View& x, int64_t groups) : images(x.shape[0]), channels(x.shape[1]), pixels(x.shape[2]) {
     merged = images > 1 && pixels < kFewPixels ? pixels : 1;
@@ -40,11 +40,11 @@ struct Channels {
   __host__ __device__ int64_t tasks() const { return splits * ceil_div(channels, width); }
   __host__ __device__ double values() const {
     return static_cast<double>(images * of_group * pixels);
-  }  ///< of a group
-  /// The place in a row [C] of channel r.
+  }  ///< the number of elements of a group
+  /// The index of channel r in a row [C].
   __device__ int64_t parameter(int64_t r, int64_t count) const { return r / merged % count; }
 
-  /// Calls `of_channel(r)(i)` for this thread's elements i of task `task`, which are of one channel r.
+  /// Calls `of_channel(r)(i)` for this thread's elements i of task `task`, which all belong to one channel r.
   template <class F>
   __device__ void for_each(int64_t task, F of_channel) const {
     const int lane = static_cast<int>(threadIdx.x) % lanes, row = static_cast<int>(threadIdx.x) / lanes;
@@ -108,7 +108,7 @@ __global__ void for_each_element(Channels c, F of_channel) {
   for (int64_t task = blockIdx.x; task < c.tasks(); task += gridDim.x) c.for_each(task, of_channel);
 }
 
-/// Differences from the first value of the group, and their squares.
+/// The terms of the variance: differences from the first value of the group, and their squares.
 template <class E>
 struct Differences {
   const E* x;
@@ -123,7 +123,7 @@ struct Differences {
   }
 };
 
-/// The mean and variance of each group, by a warp.
+/// The mean and variance of each group, with a warp for each group.
 template <class E>
 __global__ void finish_moments(Channels c, int64_t groups, Differences<E> differences, const TwoSums* sums,
                                double* mean, double* variance) {
@@ -137,12 +137,12 @@ __global__ void finish_moments(Channels c, int64_t groups, Differences<E> differ
     const double var = total(&TwoSums::second) / c.values() - difference * difference;
     if (Warp::lane() != 0) continue;
     mean[g] = differences.centre(g * c.of_group) + difference;
-    variance[g] = var < 0 ? 0 : var;  // rounding may make it negative; a NaN stays
+    variance[g] = var < 0 ? 0 : var;  // rounding may make it negative; a NaN stays NaN
   }
 }
 
-/// A channel's map to slope · (x − mean) + offset + factor · dy. The offset takes over what rounding the mean to a T
-/// leaves of it.
+/// A channel's map to slope · (x − mean) + offset + factor · dy. The offset includes the error of rounding the mean
+/// to T.
 template <class T>
 struct ChannelMap {
   T slope, centre, offset, factor;
@@ -190,7 +190,7 @@ struct Normalise {
   }
 };
 
-/// Cotangents, and their products with differences from the mean.
+/// The terms of the gradients: cotangents, and their products with differences from the mean.
 template <class E>
 struct Products {
   const E *dy, *x;
@@ -205,8 +205,8 @@ struct Products {
   }
 };
 
-/// Adds up the splits' sums to totals[r] = (Σ dy, Σ dy·x̂), and makes the maps of the gradient by x, a warp for each
-/// group. With x̂ = (x − mean)·rstd, rstd = 1/√(var + eps) and h = dy·weight, means taken over the group:
+/// Adds up the splits' sums to totals[r] = (Σ dy, Σ dy·x̂), and computes the maps of the gradient by x, with a warp
+/// for each group. With x̂ = (x − mean)·rstd, rstd = 1/√(var + eps) and h = dy·weight, and means over the group:
 ///   dx = rstd · (h − mean(h) − x̂·mean(h·x̂))
 template <class T>
 __global__ void make_backward_maps(Channels c, int64_t groups, const TwoSums* sums, const double* mean,
@@ -238,7 +238,7 @@ struct InputGradient {
   E* dx;
   const E *dy, *x;
   const ChannelMap<T>* maps;
-  bool fixed;  ///< statistics that do not depend on x: dx = rstd · h
+  bool fixed;  ///< whether the statistics do not depend on x: then dx = rstd · h
 
   __device__ auto operator()(int64_t r) const {
     return [dx = dx, dy = dy, x = x, m = maps[r], fixed = fixed](int64_t i) {
@@ -248,7 +248,7 @@ struct InputGradient {
   }
 };
 
-/// dweight = Σ dy·x̂ and dbias = Σ dy of each of `count` channels of x, a warp for each; either may be null.
+/// dweight = Σ dy·x̂ and dbias = Σ dy for each of `count` channels of x, with a warp for each; either may be null.
 template <class T>
 __global__ void sum_parameters(Channels c, int64_t count, const TwoSums* totals, T* dweight, T* dbias) {
   for (int64_t p = Warp::first_row(); p < count; p += Warp::row_step()) {

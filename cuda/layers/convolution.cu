@@ -4,15 +4,15 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/matmul/blas.cuh>
 
-/// Convolutions as matrix products. What the taps of an output pixel see is a column of `patches`,
-/// [C · R · S, images, pixels], so that in each group y = weight · patches, d patches = weightᵀ · dy and d weight =
-/// dy · patchesᵀ. Patches exist for some images at a time. Products are cuBLAS's; memory bounds the copies around
-/// them.
+/// Convolutions as matrix products (im2col). The input pixels that an output pixel reads are a column of `patches`,
+/// [C · R · S, images, pixels]. So in each group y = weight · patches, d patches = weightᵀ · dy and d weight = dy ·
+/// patchesᵀ. Patches are made for some images at a time. cuBLAS computes the products; memory bounds the copies
+/// before and after them.
 
 namespace linnet::cuda {
 namespace {
 
-/// Elements of the patches that exist at a time.
+/// The number of elements of the patches in memory at a time.
 constexpr int64_t kPatchElements = int64_t{1} << 22;
 
 /// The sizes of a convolution; `in` and `out` are the channels of one group.
@@ -36,7 +36,7 @@ struct Convolution {
   __host__ __device__ int64_t out_pixels() const { return out_height * out_width; }
   __host__ __device__ int64_t channels() const { return in * params.groups; }
   int64_t depth() const { return in * kernel(); }
-  /// Images whose patches exist at a time.
+  /// The number of images whose patches are in memory at a time.
   int64_t images() const {
     return std::clamp<int64_t>(kPatchElements / (channels() * kernel() * out_pixels()), 1, batch);
   }
@@ -57,14 +57,15 @@ __global__ void unfold(Convolution s, int64_t images, const T* x, T* patches) {
   }
 }
 
-/// The output pixel whose tap sees pixel `at`, along one dim; −1 if there is none.
+/// The output pixel that reads input pixel `at` by a tap, along one dim; −1 if there is none. `at` already includes
+/// the padding and the tap's offset.
 __device__ inline int64_t seen_by(int64_t at, int64_t stride, int64_t size) {
   if (at < 0) return -1;
   const int64_t pixel = divide(at, stride);
   return pixel * stride == at && pixel < size ? pixel : -1;
 }
 
-/// dx[n, c, h, w] = the sum of what `unfold` makes of it, in the order of the taps.
+/// dx[n, c, h, w] = the sum of the patches' elements that `unfold` copies from it, in the order of the taps.
 template <class T>
 __global__ void fold(Convolution s, int64_t images, const T* patches, T* dx) {
   const int64_t count = images * s.channels() * s.in_pixels();

@@ -2,8 +2,8 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Cross-entropy of rows of logits. Reading them (forward twice, the second time from the cache) and writing their
-/// gradients bounds these kernels.
+/// Cross-entropy of rows of logits. Forward reads them twice, the second time from the cache. Reading the logits and
+/// writing their gradients bounds these kernels.
 
 namespace linnet::cuda {
 namespace {
@@ -18,7 +18,7 @@ __global__ void losses(int64_t rows, int64_t classes, const T* logits, const int
       largest = x[c] > largest ? x[c] : largest;
     largest = ThreadGroup::reduce(largest, Maximum());
     const double total = ThreadGroup::template sum<T>(classes, [=](int64_t c) { return exp(x[c] - largest); });
-    // Only with smoothing: without, the weight 0 times a logit of −∞ would be NaN.
+    // Only with smoothing, because otherwise the weight 0 times a logit of −∞ would be NaN.
     const double sum =
         smoothing == 0 ? 0 : ThreadGroup::template sum<T>(classes, [=](int64_t c) { return x[c] - largest; });
     if (ThreadGroup::lane() != 0) continue;

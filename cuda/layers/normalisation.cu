@@ -8,8 +8,8 @@
 #include <linnet/cuda/layers/row_split.cuh>
 
 /// Normalisation of rows. Memory bounds these kernels: each reads a row once from memory, and again from the cache.
-/// The sums over rows read the operands a second time. Elements are of type E. Computation, statistics, weights and
-/// biases are of type T: float for bfloat16, else E.
+/// The sums over rows read the operands a second time. Elements have type E. Computation, statistics, weights and
+/// biases have type T: float for bfloat16, otherwise E.
 
 namespace linnet::cuda {
 namespace {
@@ -70,8 +70,8 @@ __global__ void rms_norm_rows(int64_t rows, int64_t width, const E* in, Affine<T
   }
 }
 
-/// The gradient by x of both norms. With x̂ = (x − mean)·rstd (mean 0 for RMSNorm, which has none) and g = dy·weight,
-/// and means over the row:
+/// The gradient of both norms by x. With x̂ = (x − mean)·rstd (the mean is 0 for RMSNorm), g = dy·weight, and means
+/// over the row:
 ///   dx = rstd · (g − mean(g) − x̂·mean(g·x̂))     (RMSNorm: without mean(g))
 template <class ThreadGroup, class E, class T>
 __global__ void norm_backward_rows(int64_t rows, int64_t width, const E* dy_rows, const E* x_rows, const T* mean,
@@ -125,7 +125,7 @@ __global__ void sum_rows(int64_t rows, int64_t width, int64_t splits, int64_t le
   }
 }
 
-/// Adds up the splits' sums, a warp for each element of dweight and dbias.
+/// Adds up the splits' sums, with a warp for each element of dweight and dbias.
 template <class T>
 __global__ void add_splits(int64_t width, int64_t splits, const double* sums, T* dweight, T* dbias) {
   using Warp = ThreadGroup<kWarp>;

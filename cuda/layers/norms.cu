@@ -5,7 +5,7 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/device/tensor_list.cuh>
 
-/// Norms of many tensors, such as the gradients that are clipped together. Each block sums the squares of some
+/// Norms of many tensors, such as all gradients of a model for clipping. Each block sums the squares of some
 /// elements, and a second kernel adds these sums. Reading the tensors bounds it.
 
 namespace linnet::cuda {
@@ -34,7 +34,7 @@ __global__ void sum_squares(TensorList<NormTensor<T>> tensors, double* sums) {
   }
 }
 
-/// Each tensor's norm from its blocks' sums, a block for each tensor.
+/// Computes each tensor's norm from its blocks' sums, with a block for each tensor.
 template <class T>
 __global__ void finish_norms(TensorList<NormTensor<T>> tensors, const double* sums) {
   using Block = ThreadGroup<kThreads>;

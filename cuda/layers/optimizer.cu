@@ -114,9 +114,9 @@ struct SgdFactors {
         direct(static_cast<T>(params.nesterov ? 1 : 0)) {}
 };
 
-/// Stochastic gradient descent with momentum, as PyTorch has it (Sutskever et al. 2013, with the rate outside).
-/// `buffer` is null without momentum. In the first step it is uninitialised, and becomes the gradient without
-/// dampening.
+/// Stochastic gradient descent with momentum, as in PyTorch (Sutskever et al. 2013, but the learning rate multiplies
+/// the buffer). `buffer` is null without momentum. In the first step it is uninitialised, and becomes the gradient
+/// without dampening.
 template <class T>
 __global__ void sgd_step(int64_t count, SgdFactors<T> by, StepScalars scalars, T* param, const T* grad, T* buffer) {
   if (!applies(scalars)) return;

@@ -2,7 +2,7 @@
 
 #include <linnet/cuda/device/kernel.cuh>
 
-/// Max pooling, a thread for each window. Memory bounds it.
+/// Max pooling, with a thread for each window. Memory bounds it.
 
 namespace linnet::cuda {
 namespace {

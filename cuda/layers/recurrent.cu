@@ -3,7 +3,7 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/matmul/blas.cuh>
 
-/// Recurrent layers, one step after another, as in ops/cpu/layers/recurrent.cpp, which has the formulas' sources. A
+/// Recurrent layers, one step after another, as in ops/cpu/layers/recurrent.cpp, which cites the formulas' sources. A
 /// step is a product by cuBLAS and a kernel with a thread for each number of the state. Launches bound short steps.
 
 namespace linnet::cuda {
@@ -11,7 +11,7 @@ namespace {
 
 /// The sizes of a recurrent layer, and its order of steps.
 struct Recurrence {
-  int64_t steps, batch, width, gates;  // gates: columns of the weight for all of them
+  int64_t steps, batch, width, gates;  // gates: the rows of the weight for all gates together
   bool reverse, lstm;
   const int64_t* lengths;
 
@@ -25,18 +25,19 @@ struct Recurrence {
         lengths(data<const int64_t>(params.lengths)) {}
 
   int64_t time(int64_t step) const { return reverse ? steps - 1 - step : step; }
-  /// Where the states before and after a time are, among T + 1.
+  /// The indices, among T + 1, of the states before and after a time step.
   int64_t before(int64_t time) const { return reverse ? time + 1 : time; }
   int64_t after(int64_t time) const { return reverse ? time : time + 1; }
   __device__ bool is_past_end(int64_t time, int64_t sequence) const {
     return lengths != nullptr && time >= lengths[sequence];
   }
-  /// The elements of one state of the batch, and from a state h to its c.
+  /// The number of elements of one state of the batch, and the offset from a state h to its c.
   __host__ __device__ int64_t state() const { return batch * width; }
   __host__ __device__ int64_t cells() const { return (steps + 1) * state(); }
 };
 
-/// The gates of time t, of x = the sums over the input and `sums`, over the state before, and the state after.
+/// Computes the gates of time t and the state after it. The gates' pre-activations have a part from the input,
+/// `projected`, and a part from the state before, `sums`.
 template <class T>
 __global__ void step_gates(Recurrence s, int64_t t, const T* projected, const T* sums, const T* bias, const T* before,
                            T* after, T* gates) {
@@ -77,8 +78,8 @@ __global__ void step_gates(Recurrence s, int64_t t, const T* projected, const T*
   }
 }
 
-/// From dh = dy + carry, and with LSTM dc: the gradients of the gates' sums, and in `carry` the part of the gradient
-/// of the state before that does not go through the weight.
+/// Computes from dh = dy + carry, and for LSTM dc, the gradients of the gates' pre-activations. `carry` becomes the
+/// part of the gradient of the state before that does not go through the weight.
 template <class T>
 __global__ void step_gates_backward(Recurrence s, int64_t t, const T* dstates, const T* before, const T* after,
                                     const T* gates, T* dprojected, T* dhidden, T* carry) {
@@ -128,7 +129,8 @@ void run_steps(const Recurrence& s, T* states, T* gates, const T* projected, con
   }
 }
 
-/// `carry` [S, B, H] is the gradient of the states after a step, from the steps after it; in the end, of the first.
+/// `carry` [S, B, H] is the gradient of the states after a step, from all later steps; at the end, of the initial
+/// state.
 template <class T>
 void run_steps_backward(const Recurrence& s, T* dprojected, T* dhidden, const View& dinitial, const T* dstates,
                         const T* states, const T* gates, const T* weight) {

@@ -7,7 +7,7 @@
 #include <linnet/cuda/device/launch.cuh>
 
 /// Sums over many rows for each of a few columns, such as the gradients of a layer's parameters. Few columns do not
-/// keep a GPU busy, so each block sums one split of the rows, and a second kernel adds the splits' sums.
+/// keep a GPU busy. So each block sums one split of the rows, and a second kernel adds the splits' sums.
 
 namespace linnet::cuda {
 
@@ -15,8 +15,8 @@ namespace linnet::cuda {
 /// kColumnThreads-th row of the split.
 constexpr int kColumns = 32, kColumnThreads = 8;
 
-/// The division of rows into `count` splits of `length` rows, at least `least`. It depends on the number of rows
-/// alone.
+/// The division of rows into `count` splits of `length` rows, where `length` is at least `least`. It depends only on
+/// the number of rows.
 struct RowSplit {
   int64_t length, count;
 
@@ -27,8 +27,8 @@ struct RowSplit {
   static constexpr int64_t kMaxCount = 256;
 };
 
-/// Σ over the splits of sums[split, i], for sums [splits, numbers], by a warp, because the latency of loads bounds
-/// it.
+/// Σ over the splits of sums[split, i], for sums [splits, numbers]. A whole warp computes it, because the latency of
+/// loads bounds it.
 __device__ inline double sum_over_splits(const double* sums, int64_t splits, int64_t numbers, int64_t i) {
   return ThreadGroup<kWarp>::sum<double>(splits, [=](int64_t split) { return sums[split * numbers + i]; });
 }

@@ -6,19 +6,19 @@
 #include <linnet/cuda/device/scratch.cuh>
 #include <linnet/cuda/layers/row_split.cuh>
 
-/// A depthwise convolution over the tokens, added to them. Memory bounds it, or for bfloat16 about 50 instructions
-/// for each element. Neighbouring threads have neighbouring channels; each loads a chunk of tokens of its channel,
-/// and the tokens around the chunk, into registers. The weight's gradient is summed over splits of the chunks.
-/// Elements are of type E, the weight and sums of type T: float for bfloat16, else E.
+/// A depthwise convolution over the tokens, added to them. Memory bounds it; for bfloat16, about 50 instructions for
+/// each element do. Neighbouring threads have neighbouring channels. Each thread loads a chunk of tokens of its
+/// channel, and the tokens around the chunk, into registers. The weight's gradient is summed over splits of the
+/// chunks. Elements have type E, and the weight and sums type T: float for bfloat16, otherwise E.
 
 namespace linnet::cuda {
 namespace {
 
-constexpr int kChunk = 16;                  ///< tokens of a chunk, which one thread takes
-constexpr int kTaps = 4;                    ///< taps that are handled together
-constexpr int kReach = kChunk + kTaps - 1;  ///< tokens that these taps of a chunk read
+constexpr int kChunk = 16;                  ///< the number of tokens of a chunk, which one thread takes
+constexpr int kTaps = 4;                    ///< the number of taps that are handled together
+constexpr int kReach = kChunk + kTaps - 1;  ///< the number of tokens that these taps of a chunk read
 
-/// A view [B, N, C] with unit stride in C.
+/// A view [B, N, C] with stride 1 in C.
 template <class E>
 struct ChannelsView {
   E* data;
@@ -30,7 +30,7 @@ struct ChannelsView {
   __device__ E* at(int64_t b, int64_t i, int64_t c) const { return data + b * batch_stride + i * token_stride + c; }
 };
 
-/// The weight [C, taps] and the sizes. Tap t of token i is token i + t − before.
+/// The weight [C, taps] and the sizes. For token i, tap t reads token i + t − before.
 template <class T>
 struct ShortConvInputs {
   const T* weight;
@@ -47,7 +47,7 @@ struct ShortConvInputs {
         taps(weight_view.shape[1]),
         before(before_) {}
 
-  /// With the taps in reverse order, as the gradient by x needs them.
+  /// The same with the taps in reverse order, for the gradient by x.
   ShortConvInputs reversed() const {
     ShortConvInputs y = *this;
     y.weight += (taps - 1) * tap_stride;
@@ -60,7 +60,7 @@ struct ShortConvInputs {
   __host__ __device__ int64_t chunks() const { return batch * chunks_of_sequence(); }
   __device__ T tap(int64_t c, int64_t t) const { return weight[c * channel_stride + t * tap_stride]; }
 
-  /// The tokens that exist and are not padding, as bits: bit k stands for token begin + k, for k < 31.
+  /// The tokens that exist and are not padding, as bits: bit k is for token begin + k, for k < 31.
   __device__ uint32_t find(const PaddingMask& padding_mask, int64_t b, int64_t begin) const {
     const auto bits_before = [=](int64_t i) { return (1u << min(max(i - begin, int64_t{0}), int64_t{31})) - 1; };
     uint32_t found = bits_before(tokens) & ~bits_before(0);
@@ -88,8 +88,8 @@ __device__ void load_tokens(T (&to)[kCount], uint32_t found, const ChannelsView<
   for (int k = 0; k < kCount; ++k) to[k] = static_cast<T>(loaded[k]);
 }
 
-/// y_i = x_i + Σ_t w_t·x_j with j = i + t − before, over the x_j that `from` keeps; y_i = x_i where `to` does not
-/// keep i. Forward masks x_j with the padding mask, backward masks y_i.
+/// y_i = x_i + Σ_t w_t·x_j with j = i + t − before, over the j for which the mask `from` is true. If `to` is false
+/// for i, y_i = x_i. Forward masks x_j with the padding mask, and backward masks y_i.
 template <class E, class T>
 __global__ void convolve(ShortConvInputs<T> in, PaddingMask from, PaddingMask to, ChannelsView<const E> x,
                          ChannelsView<E> y) {
@@ -164,7 +164,7 @@ __global__ void sum_taps(ShortConvInputs<T> in, PaddingMask padding_mask, Channe
   }
 }
 
-/// Adds up the splits' sums, a warp for each weight.
+/// Adds up the splits' sums, with a warp for each weight.
 template <class T>
 __global__ void add_splits(ShortConvInputs<T> in, int64_t splits, const double* sums, T* dweight,
                            int64_t channel_stride, int64_t tap_stride) {

@@ -4,7 +4,7 @@
 #include <linnet/cuda/device/kernel.cuh>
 #include <linnet/cuda/device/math.cuh>
 
-/// Softmax along rows, a thread group for each row.
+/// Softmax along rows, with a thread group for each row.
 
 namespace linnet::cuda {
 namespace {

@@ -21,8 +21,8 @@ struct Blas {
   decltype(&cublasSetWorkspace_v2) set_workspace = BlasFunction{"cublasSetWorkspace_v2"};
   decltype(&cublasSetMathMode) set_math_mode = BlasFunction{"cublasSetMathMode"};
   decltype(&cublasGemmStridedBatchedEx_64) gemm = BlasFunction{"cublasGemmStridedBatchedEx_64"};
-  /// A fixed workspace, so that cuBLAS chooses the same kernels within recordings and outside of them. It is not
-  /// counted as tensors' memory.
+  /// A fixed workspace, so that cuBLAS chooses the same kernels inside and outside of recordings. It does not count
+  /// as memory of tensors.
   std::unique_ptr<void, decltype(&cudaFree)> workspace{nullptr, cudaFree};
   std::unique_ptr<cublasContext, decltype(destroy)> owned{nullptr, destroy};
   cublasHandle_t handle = nullptr;
@@ -32,12 +32,12 @@ struct Blas {
     void* memory = nullptr;
     with_room([&] { check(cudaMalloc(&memory, kWorkspace), "asking for cuBLAS's workspace of 32 MiB"); });
     workspace.reset(memory);
-    with_room([&] { check_blas(create(&handle), "its start"); });
+    with_room([&] { check_blas(create(&handle), "its initialisation"); });
     owned.reset(handle);
-    check_blas(set_stream(handle, stream()), "its start");
-    check_blas(set_workspace(handle, memory, kWorkspace), "its start");
+    check_blas(set_stream(handle, stream()), "its initialisation");
+    check_blas(set_workspace(handle, memory, kWorkspace), "its initialisation");
     // Without this, partial sums of a bfloat16 result may be rounded to bfloat16 before they are added.
-    check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its start");
+    check_blas(set_math_mode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "its initialisation");
   }
 };
 
@@ -75,7 +75,7 @@ template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFlo
 template void gemm(int64_t, int64_t, int64_t, int64_t, const Matrices<const BFloat16>&,
                    const Matrices<const BFloat16>&, bool, const Matrices<float>&);
 
-/// Creates no handle, which would take GPU memory.
+/// Does not create a handle, because that would take GPU memory.
 std::string describe_blas() {
   const decltype(&cublasGetProperty) get = BlasFunction{"cublasGetProperty"};
   int major = 0, minor = 0;

@@ -14,8 +14,8 @@ struct Matrices {
   bool transposed;
 };
 
-// Factors are of type F and results of type T: the same type, or F = bfloat16 with T = float. Sums of bfloat16
-// products are float; factors of float are multiplied as `precision()` says.
+// Factors have type F and results type T: the same type, or F = bfloat16 with T = float. Sums of bfloat16 products
+// are float. Factors of type float are multiplied in the precision of `precision()`.
 
 /// out = a·b, [batch, m, k]·[batch, k, n], by cuBLAS; out += a·b if `add`. Throws DeviceError.
 template <class F, class T>

@@ -12,7 +12,7 @@
 namespace linnet::cuda {
 namespace {
 
-/// The library that the system finds by its name, or else the one that linnet was built with.
+/// Opens the library that the system finds by its name, or else the one with which linnet was built.
 void* open_library() {
   void* library = dlopen(LINNET_CUBLAS_NAME, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) library = dlopen(LINNET_CUBLAS_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -35,7 +35,7 @@ void* find_blas_function(const char* name) {
 void check_blas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   cudaGetLastError();
-  if (!is_recording()) synchronise(what);  // throws what a kernel before it did, which cuBLAS does not tell
+  if (!is_recording()) synchronise(what);  // throws the error of an earlier kernel, if that was the cause
   if (status == CUBLAS_STATUS_ALLOC_FAILED) refuse_memory(std::string("cuBLAS, in ") + what);
   static const decltype(&cublasGetStatusString) text_of = BlasFunction{"cublasGetStatusString"};
   throw DeviceError(std::string("cuBLAS failed in ") + what + " (" + text_of(status) + ")");

@@ -5,12 +5,12 @@
 
 namespace linnet::cuda {
 
-/// A function of cuBLAS, or of cuBLASLt, on which cuBLAS depends. The library is loaded when first needed, not
-/// linked, because linking adds a tenth of a second and 200 MB to the start of every program, with or without a GPU.
-/// Throws DeviceError if there is no library or no such function.
+/// A function of cuBLAS, or of cuBLASLt, on which cuBLAS depends. The library is loaded when it is first needed. It
+/// is not linked, because linking adds a tenth of a second and 200 MB to the start of every program, with or without
+/// a GPU. Throws DeviceError if there is no library or no such function.
 void* find_blas_function(const char* name);
 
-/// `find_blas_function` as a pointer of the right type.
+/// The result of `find_blas_function`, converted to a pointer of the right type.
 ///
 ///     decltype(&cublasCreate_v2) create = BlasFunction{"cublasCreate_v2"};
 struct BlasFunction {
@@ -26,8 +26,8 @@ struct BlasFunction {
 /// matrix product".
 void check_blas(cublasStatus_t status, const char* what);
 
-/// cuBLAS's names for a dtype, for the arithmetic of its products, which for float32 follows `precision()`, and for
-/// the type of their scale factors.
+/// cuBLAS's constants for a dtype, for the arithmetic of its products, and for the type of their scale factors. The
+/// arithmetic of float32 follows `precision()`.
 struct Arithmetic {
   cudaDataType dtype;
   cublasComputeType_t products;

@@ -14,8 +14,9 @@
 /// A product and its bias in one kernel of cuBLASLt. A separate kernel for the bias would read and write the product
 /// again.
 ///
-/// Every run gives the same bits. cuBLAS guarantees this for all its routines, for one version on one kind of GPU;
-/// for cublasLtMatmul with workspace of the caller, even beside other streams (its guide, "Results Reproducibility").
+/// Every run gives the same bits. cuBLAS guarantees this for all its routines, for one version on one kind of GPU.
+/// For cublasLtMatmul with a workspace of the caller, this holds even if other streams run (its guide, "Results
+/// Reproducibility").
 
 namespace linnet::cuda {
 namespace {
@@ -46,7 +47,7 @@ struct LtPlan {
 /// Everything that a plan depends on, as numbers.
 using LtPlanKey = std::array<int64_t, 13>;
 
-/// cuBLASLt and its plans, for one thread at a time. Plans are kept, because the search for an algorithm takes longer
+/// cuBLASLt and its plans, for one thread at a time. Plans are kept, because searching for an algorithm takes longer
 /// than a launch. A program has one plan for each shape of its layers and batches.
 struct Lt {
   Library library;
@@ -55,7 +56,7 @@ struct Lt {
   std::mutex mutex;
 
   Lt() {
-    with_room([&] { check_blas(library.create(&handle), "its start"); });
+    with_room([&] { check_blas(library.create(&handle), "its initialisation"); });
   }
 
   template <class Value>
@@ -79,7 +80,7 @@ struct Lt {
     return result;
   }
 
-  /// Asks cuBLASLt for the algorithm that it expects to be fastest. A status other than success means that it has
+  /// Asks cuBLASLt for the algorithm that it expects to be fastest. A status other than success means that there is
   /// none.
   void find_algorithm(LtPlan& plan, uint32_t alignment) const {
     constexpr uint64_t kMaxScratch = uint64_t{32} << 20;  // as its guide advises for the H100

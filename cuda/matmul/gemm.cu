@@ -6,12 +6,12 @@
 #include <linnet/cuda/matmul/blas.cuh>
 
 /// Batched matrix products by cuBLAS. Operands are passed in place, or copied if neither of their last two dims has
-/// unit stride. The product's kernel adds the bias if cuBLASLt has one that does.
+/// stride 1. The product's kernel adds the bias if cuBLASLt has such a kernel.
 
 namespace linnet::cuda {
 namespace {
 
-/// Whether dim `along` has unit stride and rows along it do not overlap. A dim of size 1 may have any stride.
+/// Whether dim `along` has stride 1 and rows along it do not overlap. A dim of size 1 may have any stride.
 bool has_unit_stride(const View& x, int along, int across) {
   return (x.shape[along] == 1 || x.strides[along] == 1) &&
          (x.shape[across] == 1 || x.strides[across] >= x.shape[along]);
@@ -50,8 +50,8 @@ class BlasOperand {
 };
 
 /// A bias [n] as contiguous elements of type T, whose dtype is `dtype`, at an address that is a multiple of 16: in
-/// place if possible, else copied. cuBLASLt does not require this alignment, but kernels of some of its versions
-/// fault without it.
+/// place if possible, otherwise copied. cuBLASLt does not document this alignment, but kernels of some of its
+/// versions fault without it.
 template <class T>
 class DenseBias {
  public:
@@ -72,7 +72,7 @@ class DenseBias {
   const T* data_;
 };
 
-/// out = bias, or 0 without one, to which the product is then added.
+/// out = bias, or 0 without one. The product is then added to out.
 void start_from(const View& out, const View* bias) {
   if (bias == nullptr) return cuda_backend().fill(out, 0);
   const int64_t strides[] = {0, 0, bias->strides[0]};

@@ -56,7 +56,7 @@ TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and w
   } catch (const MemoryError& error) {
     const std::string message = error.what();
     CAPTURE(message);
-    CHECK(message.find("empty: out of memory in asking for 1125899906842624 bytes of the GPU's: " +
+    CHECK(message.find("empty: out of memory in asking for 1125899906842624 bytes of GPU memory: " +
                        std::to_string(start.live + 2 * kMebibyte) +
                        " bytes are live in tensors and recordings, 0 kept for reuse, and ") == 0);
     CHECK(message.find(" free; use a smaller batch or context, or free tensors first") != std::string::npos);

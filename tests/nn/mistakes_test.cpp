@@ -88,8 +88,8 @@ const Mistake kMistakes[] = {
        backward(loss);
        backward(loss);
      },
-     "backward of cross_entropy: the tape was already walked, and what it saved is gone; compute the result "
-     "anew, or pass {.retain = true} to the first backward to walk it again"},
+     "backward of cross_entropy: the tape was already walked, and its saved tensors are freed; compute the result "
+     "again, or pass {.retain = true} to the first backward to walk it again"},
     {"a loss computed under NoGrad",
      [](Program& p) {
        const NoGrad no_grad;

@@ -183,7 +183,7 @@ TEST_CASE("npy: a damaged header is refused with the byte") {
   check("['descr']", "byte 10: no '{' in its header");
   check("{'descr' '<f4', " + rest, "byte 19: no ':' in its header");
   check("{'descr': <f4, " + rest, "byte 20: no ''' in its header");
-  check("{'descr': '<f4", "byte 21: a text of its header has no end");
+  check("{'descr': '<f4", "byte 21: a string in its header has no end");
   check("{'descr': '<f4', 'shape': (2,)}", "byte 41: no descr, fortran_order or shape before the header's end");
   check("{'descr': '<f4', 'descr': '<f4', " + rest,
         "byte 34: its header has the key 'descr', which is unknown or repeated");
@@ -280,17 +280,17 @@ TEST_CASE("npz: entries that lie on each other, have one name or claim too much 
   // In our central records the sizes and the place follow the name, of five bytes, and the field's four.
   CHECK(contains(
       error(central, 46, "x.npy" + bytes.substr(bytes.rfind(central) + 46 + 5, 4 + 16) + std::string(8, '\0')),
-      "two entries lie on each other"));
+      "two entries overlap"));
   CHECK(contains(error(central, 46, "x.npy"), "'x.npy' has another name here"));
   // The name of y's own record too.
   std::string twice = bytes;
   for (size_t at = twice.find("y.npy"); at != std::string::npos; at = twice.find("y.npy")) twice[at] = 'x';
   write_bytes(folder / "b.npz", twice);
-  CHECK(contains(error_of([&] { read_npz(folder / "b.npz"); }), "'x.npy': it is there twice"));
+  CHECK(contains(error_of([&] { read_npz(folder / "b.npz"); }), "'x.npy': the archive has it twice"));
   CHECK(contains(error(central, 46 + 5 + 4, std::string(7, '\x7F')), "the sizes of 'y.npy'"));
   CHECK(contains(error(central, 46 + 5 + 4, std::string(7, '\x7F') + '\0' + std::string(7, '\x7F') + '\0'),
                  "'y.npy' ends beyond the file"));
-  CHECK(contains(error(central, 16, "abcd"), "'y.npy': its checksum is another one"));
+  CHECK(contains(error(central, 16, "abcd"), "'y.npy': its checksum is wrong"));
   CHECK(contains(error(central, 8, "\x01"), "'y.npy' is encrypted"));
   CHECK(contains(error("PK\x06\x06", 32, std::string(7, '\x7F')), "entries from byte"));
   CHECK(contains(error("PK\x06\x06", 48, std::string(8, '\x7F')), "entries from byte"));

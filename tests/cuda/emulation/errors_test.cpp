@@ -137,11 +137,11 @@ TEST_CASE("alone: no memory for what is made at first use" * doctest::skip()) {
   no_memory_twice("cudaMalloc", cudaErrorMemoryAllocation);
   says("asking for cuBLAS's workspace of 32 MiB", multiply);
   no_memory_twice("cublasCreate_v2", CUBLAS_STATUS_ALLOC_FAILED);
-  says("cuBLAS, in its start", multiply);
+  says("cuBLAS, in its initialisation", multiply);
   fail_next("cublasSetWorkspace_v2", CUBLAS_STATUS_ALLOC_FAILED);
-  says("cuBLAS, in its start", multiply);
+  says("cuBLAS, in its initialisation", multiply);
   fail_next("cublasCreate_v2", CUBLAS_STATUS_NOT_INITIALIZED);
-  contains(message_of<DeviceError>(multiply), "matmul: cuBLAS failed in its start (emulated)");
+  contains(message_of<DeviceError>(multiply), "matmul: cuBLAS failed in its initialisation (emulated)");
 
   Tensor::empty({1000}, DType::float32, Device::cuda);
   CHECK(memory_stats(Device::cuda).cached >= 4000);

@@ -73,7 +73,7 @@ TEST_CASE("config.json: lists and objects within each other, a hundred thousand 
   const std::string message = refusal(small);
   CAPTURE(message);
   CHECK(
-      message.ends_with("config.json is damaged: byte 50: lists and objects lie more than 32 deep within each other; "
+      message.ends_with("config.json is damaged: byte 50: lists and objects are nested more than 32 deep; "
                         "train anew, into another folder"));
 }
 

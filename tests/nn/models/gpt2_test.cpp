@@ -152,7 +152,7 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
   refused("\"attn_pdrop\": 0.1", "\"attn_pdrop\": \"much\"", R"("attn_pdrop" is "much", where a number is needed)");
   refused("{", "", "is not a JSON file: ");
   refused("{", "{\"deep\": " + std::string(200'000, '['), "is not a JSON file: ");
-  refused("{", "{\"deep\": " + std::string(100, '['), "lists and objects lie more than 32 deep within each other");
+  refused("{", "{\"deep\": " + std::string(100, '['), "lists and objects are nested more than 32 deep");
   refused("{", "{" + std::string(70'000, ' '), "it has more than 65536 bytes");
   CHECK_THROWS_WITH_AS(nn::read_gpt2_config(folder / "none"),
                        doctest::Contains("none': No such file or directory; give the one that lies beside"), IoError);
