@@ -166,27 +166,27 @@ class RefusedMembers {
   }
   template <std::integral... Sizes>
   void reshape(int64_t, int, Sizes...) const {
-    static_assert(refused<Sizes...>, "sizes stand in braces: write x.reshape({2, 3})");
+    static_assert(refused<Sizes...>, "sizes go in braces: write x.reshape({2, 3})");
   }
   template <std::integral... Sizes>
   void view(int64_t, int, Sizes...) const {
-    static_assert(refused<Sizes...>, "sizes stand in braces: write x.view({2, 3})");
+    static_assert(refused<Sizes...>, "sizes go in braces: write x.view({2, 3})");
   }
   template <std::integral... Sizes>
   void expand(int64_t, int, Sizes...) const {
-    static_assert(refused<Sizes...>, "sizes stand in braces: write x.expand({2, 3})");
+    static_assert(refused<Sizes...>, "sizes go in braces: write x.expand({2, 3})");
   }
   template <std::integral... Dims>
   void permute(int64_t, int, Dims...) const {
-    static_assert(refused<Dims...>, "dims stand in braces: write x.permute({0, 2, 1})");
+    static_assert(refused<Dims...>, "dims go in braces: write x.permute({0, 2, 1})");
   }
   template <std::integral... Sizes>
   void repeat(int64_t, int, Sizes...) const {
-    static_assert(refused<Sizes...>, "sizes stand in braces: write x.repeat({2, 3})");
+    static_assert(refused<Sizes...>, "sizes go in braces: write x.repeat({2, 3})");
   }
   template <std::integral... Dims>
   void flip(int64_t, int, Dims...) const {
-    static_assert(refused<Dims...>, "dims stand in braces: write x.flip({0, 1})");
+    static_assert(refused<Dims...>, "dims go in braces: write x.flip({0, 1})");
   }
   template <std::same_as<bool>... Nothing>
   void size() const {
@@ -210,15 +210,15 @@ class RefusedMembers {
   }
   template <class... Nothing>
   void squeeze() const {
-    static_assert(refused<Nothing...>, "the dim is named: write x.squeeze(dim), or x.reshape(…)");
+    static_assert(refused<Nothing...>, "name the dim: write x.squeeze(dim), or x.reshape(…)");
   }
   template <class... Nothing>
   void argmax() const {
-    static_assert(refused<Nothing...>, "the dim is named: write x.argmax(dim), or x.flatten().argmax(0)");
+    static_assert(refused<Nothing...>, "name the dim: write x.argmax(dim), or x.flatten().argmax(0)");
   }
   template <class... Nothing>
   void argmin() const {
-    static_assert(refused<Nothing...>, "the dim is named: write x.argmin(dim), or x.flatten().argmin(0)");
+    static_assert(refused<Nothing...>, "name the dim: write x.argmin(dim), or x.flatten().argmin(0)");
   }
 };
 

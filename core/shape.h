@@ -92,7 +92,7 @@ class KeepDim {
  public:
   template <std::integral T>
   KeepDim(T keepdim) : value_(keepdim) {  // NOLINT(google-explicit-constructor): `keepdim` is written as a bool
-    static_assert(std::same_as<T, bool>, "dims stand in braces, as in x.sum({0, 1}), and keepdim is true or false");
+    static_assert(std::same_as<T, bool>, "dims go in braces, as in x.sum({0, 1}), and keepdim is true or false");
   }
   operator bool() const { return value_; }  // NOLINT(google-explicit-constructor)
 

@@ -16,22 +16,22 @@ namespace linnet {
 
 template <std::integral A, std::integral B, std::integral... More>
 void zeros(A, B, More...) {
-  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write zeros({2, 3})");
+  static_assert(detail::refused<A, B, More...>, "sizes go in braces: write zeros({2, 3})");
 }
 template <std::integral A, std::integral B, std::integral... More>
 void ones(A, B, More...) {
-  static_assert(detail::refused<A, B, More...>, "sizes stand in braces: write ones({2, 3})");
+  static_assert(detail::refused<A, B, More...>, "sizes go in braces: write ones({2, 3})");
 }
 template <std::integral... Sizes>
 void rand(Sizes...) {
   static_assert(detail::refused<Sizes...>,
-                "random numbers come from a generator, and sizes stand in braces: write "
+                "random numbers come from a generator, and sizes go in braces: write "
                 "Generator rng(seed); rand({2, 3}, rng)");
 }
 template <std::integral... Sizes>
 void randn(Sizes...) {
   static_assert(detail::refused<Sizes...>,
-                "random numbers come from a generator, and sizes stand in braces: write "
+                "random numbers come from a generator, and sizes go in braces: write "
                 "Generator rng(seed); randn({2, 3}, rng)");
 }
 template <class T = void>
@@ -132,7 +132,7 @@ void dot(const T&, const Tensor&) {
 
 template <std::same_as<Tensor> T, std::integral... Dims>
 void flip(const T&, int64_t, int, Dims...) {
-  static_assert(detail::refused<T, Dims...>, "dims stand in braces: write flip(x, {0, 1})");
+  static_assert(detail::refused<T, Dims...>, "dims go in braces: write flip(x, {0, 1})");
 }
 template <std::same_as<Tensor> T>
 void take_along_axis(const T&, const Tensor&, int64_t) {
@@ -141,11 +141,11 @@ void take_along_axis(const T&, const Tensor&, int64_t) {
 
 template <std::same_as<Tensor> T>
 void argmax(const T&) {
-  static_assert(detail::refused<T>, "the dim is named: write argmax(x, dim), or argmax(x.flatten(), 0)");
+  static_assert(detail::refused<T>, "name the dim: write argmax(x, dim), or argmax(x.flatten(), 0)");
 }
 template <std::same_as<Tensor> T>
 void argmin(const T&) {
-  static_assert(detail::refused<T>, "the dim is named: write argmin(x, dim), or argmin(x.flatten(), 0)");
+  static_assert(detail::refused<T>, "name the dim: write argmin(x, dim), or argmin(x.flatten(), 0)");
 }
 template <std::same_as<Tensor> T>
 void one_hot(const T&) {
@@ -186,7 +186,7 @@ void where(const Mask&, A, B) {
 template <std::same_as<Tensor> T, std::same_as<Tensor>... More>
 void einsum(std::string_view, const T&, const Tensor&, const Tensor&, const More&...) {
   static_assert(detail::refused<T, More...>,
-                "three tensors and more stand in braces: write einsum(\"i,ij,j->\", {x, a, y})");
+                "three tensors and more go in braces: write einsum(\"i,ij,j->\", {x, a, y})");
 }
 
 template <std::same_as<Tensor> Mask>

@@ -235,7 +235,7 @@ class QkvAttention : public Attention {
 /// Gradient: none.
 class AttentionMaps {
  public:
-  [[nodiscard("give it a name, AttentionMaps maps;, or it ends in its own line")]] AttentionMaps();
+  [[nodiscard("give it a name, as in 'AttentionMaps maps;': an unnamed object ends at once")]] AttentionMaps();
   ~AttentionMaps();
   AttentionMaps(const AttentionMaps&) = delete;
   AttentionMaps& operator=(const AttentionMaps&) = delete;

@@ -78,7 +78,7 @@ class Loader {
   }
   template <std::integral Batch>
   Loader(const Dataset& data, Batch) : Loader(data, LoaderOptions{}) {
-    static_assert(detail::refused<Batch>, "options stand in braces: write nn::Loader loader(data, {.batch = 64})");
+    static_assert(detail::refused<Batch>, "options go in braces: write nn::Loader loader(data, {.batch = 64})");
   }
   ~Loader();
   Loader(const Loader&) = delete;

@@ -10,8 +10,9 @@ namespace linnet::nn {
 /// A guard: while it lives, the model is in evaluation mode. Afterwards each module has the mode that it had before.
 class Evaluation {
  public:
-  [[nodiscard("give it a name, Evaluation evaluation(model);, or it ends in its own line")]] explicit Evaluation(
-      Module& model) {
+  [[nodiscard(
+      "give it a name, as in 'Evaluation evaluation(model);': an unnamed object ends at once")]] explicit Evaluation(Module&
+                                                                                                                         model) {
     remember(model);
     model.eval();
   }

@@ -31,7 +31,7 @@ class Lion : public Optimizer {
   explicit Lion(std::vector<ParameterGroup> groups, const LionConfig& config = {});
   template <std::convertible_to<double> Rate>
   Lion(const std::vector<Tensor>& parameters, Rate) : Lion(parameters) {
-    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Lion lion(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::Lion lion(parameters, {.lr = 1e-3})");
   }
   template <class Nothing = void>
   Lion(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : Lion(parameters) {

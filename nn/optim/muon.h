@@ -54,7 +54,7 @@ class Muon : public Optimizer {
   explicit Muon(std::vector<ParameterGroup> groups, const MuonConfig& config = {});
   template <std::convertible_to<double> Rate>
   Muon(const std::vector<Tensor>& parameters, Rate) : Muon(parameters) {
-    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Muon muon(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::Muon muon(parameters, {.lr = 1e-3})");
   }
 
  private:

@@ -180,7 +180,7 @@ class SGD : public Optimizer {
   explicit SGD(std::vector<ParameterGroup> groups, const SgdConfig& config = {});
   template <std::convertible_to<double> Rate>
   SGD(const std::vector<Tensor>& parameters, Rate) : SGD(parameters) {
-    static_assert(detail::refused<Rate>, "options stand in braces: write nn::SGD sgd(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::SGD sgd(parameters, {.lr = 1e-3})");
   }
 
  private:
@@ -212,7 +212,7 @@ class Adam : public Optimizer {
   explicit Adam(std::vector<ParameterGroup> groups, const AdamConfig& config = {});
   template <std::convertible_to<double> Rate>
   Adam(const std::vector<Tensor>& parameters, Rate) : Adam(parameters) {
-    static_assert(detail::refused<Rate>, "options stand in braces: write nn::Adam adam(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::Adam adam(parameters, {.lr = 1e-3})");
   }
   template <class Nothing = void>
   Adam(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : Adam(parameters) {
@@ -257,7 +257,7 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, const AdamWConfig& config = {});
   template <std::convertible_to<double> Rate>
   AdamW(const std::vector<Tensor>& parameters, Rate) : AdamW(parameters) {
-    static_assert(detail::refused<Rate>, "options stand in braces: write nn::AdamW adamw(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::AdamW adamw(parameters, {.lr = 1e-3})");
   }
   template <class Nothing = void>
   AdamW(const std::vector<Tensor>& parameters, const detail::RefusedAdamConfig&) : AdamW(parameters) {

@@ -34,8 +34,7 @@ class RMSprop : public Optimizer {
   explicit RMSprop(std::vector<ParameterGroup> groups, const RmsPropConfig& config = {});
   template <std::convertible_to<double> Rate>
   RMSprop(const std::vector<Tensor>& parameters, Rate) : RMSprop(parameters) {
-    static_assert(detail::refused<Rate>,
-                  "options stand in braces: write nn::RMSprop rmsprop(parameters, {.lr = 1e-3})");
+    static_assert(detail::refused<Rate>, "options go in braces: write nn::RMSprop rmsprop(parameters, {.lr = 1e-3})");
   }
 
  private:

@@ -24,7 +24,7 @@ std::string read(const std::string& path) {
 TEST_CASE("README's lines for users of PyTorch do what they say") {
   // clang-format off
   Generator rng(1337);                             // no hidden state: what is random takes a generator
-  Tensor x = randn({2, 3}, rng), y = ones({2, 3}); // sizes stand in braces; float32 unless a dtype is named
+  Tensor x = randn({2, 3}, rng), y = ones({2, 3}); // sizes go in braces; float32 unless a dtype is named
   Tensor ids = arange(3);                          // int64, as in PyTorch
   x[0];  x[{0, 1}];  x[{Slice{}, -1}];             // views; Python's x[0], x[0, 1], x[:, -1]
   y[0] = 5;  y += 1;  y.fill_(1);                  // edits in place
