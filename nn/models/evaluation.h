@@ -10,9 +10,7 @@ namespace linnet::nn {
 /// A guard: while it lives, the model is in evaluation mode. Afterwards each module has the mode that it had before.
 class Evaluation {
  public:
-  [[nodiscard(
-      "give it a name, as in 'Evaluation evaluation(model);': an unnamed object ends at once")]] explicit Evaluation(Module&
-                                                                                                                         model) {
+  [[nodiscard("give it a name: an unnamed guard ends at once")]] explicit Evaluation(Module& model) {
     remember(model);
     model.eval();
   }
