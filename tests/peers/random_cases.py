@@ -124,10 +124,10 @@ EXPLAINED = [
     Explained("cross_entropy", "gradient 0.*, PyTorch nan",
               "linnet leaves out a row that is ignored, NaN too", special),
     Explained("softmax_attention", "nan",
-              "a key that a query does not see counts nothing in linnet, NaN too; with an infinite query or "
-              "key all scores may be -inf, for which linnet gives NaN", special),
+              "in linnet a hidden key has no effect, even if it is NaN; with an infinite query or key all "
+              "scores may be -inf, for which linnet gives NaN", special),
     Explained("short_conv", "(result|gradient) .*nan",
-              "beside the sequence linnet has no tokens, where 0 * inf is NaN", special),
+              "linnet has no tokens outside the sequence, while PyTorch pads with 0, and 0 * inf is NaN", special),
     Explained("batch_norm|group_norm", "result .*: nan, PyTorch -?inf",
               "linnet's means of infinities, and products with an infinite weight, are NaN", special),
     Explained("max_pool.*", "gradient", "of several NaN in a window linnet takes the first, PyTorch the last", special),
