@@ -1,7 +1,8 @@
 """Small changes of C++ source text, for mutate.py.
 
-The text is cut into tokens, and no more is known of C++ than clang-format shows: an operator with a space on both sides
-has two operands, `<` without is a template's. What is wrong about a mutant the compiler says, and it is not counted.
+The text is cut into tokens. The script does not parse C++; it relies on clang-format's spaces: an operator with a space
+on both sides has two operands, and `<` without spaces begins template arguments. A mutant that does not compile is not
+counted.
 """
 
 import hashlib
