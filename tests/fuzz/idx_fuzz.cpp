@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// IDX files, plain and packed by gzip, which may unpack to a thousand times their size.
+/// IDX files, plain and compressed by gzip. They may decompress to a thousand times their size.
 
 namespace linnet::fuzz {
 

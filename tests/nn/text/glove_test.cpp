@@ -79,7 +79,7 @@ TEST_CASE("read_glove: word2vec's first line is passed over") {
 }
 
 TEST_CASE("read_glove: words without a vector have the mean and the covariance of the others") {
-  // Two numbers that depend on each other, and one that is nearly always 2.
+  // Two entries that are correlated, and one that is nearly always 2.
   std::string file, text;
   constexpr int kKnown = 500, kMissing = 20000;
   for (int i = 0; i < kKnown; ++i) {
