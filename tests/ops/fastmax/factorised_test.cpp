@@ -1,4 +1,4 @@
-/// The plain factorised Fastmax against the definition and against the fused op.
+/// Compares the plain factorised Fastmax with the definition and with the fused op.
 
 #include <linnet/ops/detail/fastmax_factorised.h>
 
