@@ -1,4 +1,4 @@
-"""Functions of one number or two, at their kinks too, where PyTorch chooses a gradient."""
+"""Functions of one or two numbers, also at their kinks, where PyTorch chooses a gradient."""
 
 from functools import partial
 
