@@ -62,7 +62,7 @@ TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and w
     CHECK(message.find(" free; use a smaller batch or context, or free tensors first") != std::string::npos);
   }
   CHECK(memory_stats(Device::cuda).live == start.live);
-  CHECK(spread({5}, 1, DType::float32, Device::cuda).to_vector<float>().size() == 5);  // the process goes on
+  CHECK(spread({5}, 1, DType::float32, Device::cuda).to_vector<float>().size() == 5);  // the process can continue
 }
 
 TEST_CASE("gpu: transfers of any size bring back what was sent") {
@@ -115,7 +115,7 @@ TEST_CASE("gpu: tensors on two devices are refused") {
   CHECK_THROWS_WITH_AS(add(x, x.to(Device::cuda)),
                        doctest::Contains("add: tensors are on two devices, cpu and cuda; move one with to(Device)"),
                        DeviceError);
-  CHECK(add(x.to(Device::cuda), 1).to_vector<double>() == add(x, 1).to_vector<double>());  // the process goes on
+  CHECK(add(x.to(Device::cuda), 1).to_vector<double>() == add(x, 1).to_vector<double>());  // still works
 }
 
 TEST_CASE("gpu: anomaly mode finds a NaN") {

@@ -243,7 +243,7 @@ TEST_CASE("gpu: additive pooling over several chunks") {
 
 TEST_CASE("gpu: additive attention over several runs of tokens and heads of any width") {
   if (!has_gpu("additive attention on the GPU")) return;
-  // Heads beside each other in a block and in several, rows that are packs and that are not, widths beyond a warp.
+  // Heads in one block and in several, rows that consist of packs or do not, widths larger than a warp.
   struct Size {
     int64_t heads, tokens, width;
   };

@@ -8,7 +8,7 @@
 
 namespace linnet::fuzz {
 
-const int64_t memory_allowance = int64_t{2} << 20;  // zlib's, and a piece of what it unpacks
+const int64_t memory_allowance = int64_t{2} << 20;  // zlib's memory, and a part of the decompressed data
 
 void run(Bytes input) {
   const File file(input);

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Draw:
-    """Random inputs that depend on a name alone.
+    """Random inputs that depend only on a name.
 
     Values are rounded to float32 first: a test in float32 then starts from the same numbers.
     """

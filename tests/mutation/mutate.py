@@ -292,18 +292,18 @@ def describe(mutant: Mutant) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/mutate.sh", description=__doc__)
-    parser.add_argument("--count", type=int, default=40, help="mutants to judge (40)")
-    parser.add_argument("--seed", type=int, default=1, help="which (1)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="after these no mutant and no test begins, and "
-                        "the share is that of the mutants judged so far (no limit)")
-    parser.add_argument("--files", default="*", metavar="GLOB", help="of these files alone, such as 'ops/cpu/*'")
-    parser.add_argument("--mutants", nargs="+", metavar="ID", help="these alone, whether or not they are explained")
-    parser.add_argument("--thorough", action="store_true", help="try each mutant with all tests; otherwise not with "
-                        "those of another subject that take long or run programs")
+    parser.add_argument("--count", type=int, default=40, help="number of mutants to test (40)")
+    parser.add_argument("--seed", type=int, default=1, help="chooses the mutants (1)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after this time no mutant and no test begins, "
+                        "and the share is that of the mutants tested so far (no limit)")
+    parser.add_argument("--files", default="*", metavar="GLOB", help="only mutants of these files, such as 'ops/cpu/*'")
+    parser.add_argument("--mutants", nargs="+", metavar="ID", help="only these, even if they are in survivors.txt")
+    parser.add_argument("--thorough", action="store_true", help="run all tests for each mutant, also slow tests "
+                        "of other subjects and those that run programs")
     parser.add_argument("--list", action="store_true", help="print the mutants instead of trying them")
-    parser.add_argument("--share", type=float, default=95, help="per cent to be caught, or the status is 1 (95)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="what ./tests/run.sh built (build)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one a processor)")
+    parser.add_argument("--share", type=float, default=95, help="exit with status 1 if fewer per cent are caught (95)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="that of ./tests/run.sh (build)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one for each processor)")
     arguments = parser.parse_args()
 
     build = Build(arguments.build.resolve())

@@ -155,7 +155,7 @@ TEST_CASE("a warm training step takes no memory for tensors, and few small alloc
   const bool counted = allocations_are_counted("the allocations of a training step");
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
-    release_cached_memory();  // blocks that others left would do for what a step lacks
+    release_cached_memory();  // otherwise a step could use blocks that other tests left
     Training training(mechanism);
     for (int i = 0; i < kWarmUp; ++i) training.step();
 
@@ -179,7 +179,7 @@ TEST_CASE("with several threads training takes no more memory than what each thr
   const bool counted = allocations_are_counted("the allocations of training with several threads");
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
-    release_cached_memory();  // blocks that others left would do for what a step lacks
+    release_cached_memory();  // otherwise a step could use blocks that other tests left
     Training training(mechanism);
     for (int i = 0; i < kWarmUp; ++i) training.step();
 

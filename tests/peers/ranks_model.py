@@ -120,13 +120,13 @@ def network_of(text: str) -> tuple[str, tuple[float, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=network_of, action="append", help="in place of those that are known")
+    parser.add_argument("--network", type=network_of, action="append", help="replaces the listed networks")
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 64, 512])
-    parser.add_argument("--step-ms", type=float, nargs="+", default=[2790, 100], help="a step of one rank alone")
+    parser.add_argument("--step-ms", type=float, nargs="+", default=[2790, 100], help="time of a step of a single rank")
     parser.add_argument("--bucket-kib", type=int, default=1024)
     for name, default in (("layers", 12), ("width", 768), ("context", 256), ("vocabulary", 65)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--sums", action="store_true", help="the time of single sums by their bytes instead")
+    parser.add_argument("--sums", action="store_true", help="instead, the time of single sums by their bytes")
     arguments = parser.parse_args()
     networks = dict(arguments.network or NETWORKS.items())
     if arguments.sums:

@@ -185,7 +185,7 @@ TEST_CASE("EncoderDecoder: a state that is selected from goes on as targets that
                  third = randint(0, 11, {2}, rng);
     nn::EncoderDecoderState state = model.start(source, mask);
     model.step(state, first);
-    // Two targets each for the first and last source; then of the last source alone, in another order.
+    // Two targets each for the first and last source; then only for the last source, in another order.
     state.select(tensor({0, 0, 2, 2}, DType::int64), tensor({0, 2}, DType::int64));
     model.step(state, second);
     state.select(tensor({3, 2}, DType::int64), tensor({1}, DType::int64));

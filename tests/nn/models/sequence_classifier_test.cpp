@@ -352,7 +352,7 @@ TEST_CASE("SequenceClassifier: a linear head, and embeddings of another width wi
   const Tensor expected = matmul(pooled, state.at("fc2.weight").transpose(0, 1)) + state.at("fc2.bias");
   CHECK(largest_difference(model(ids, padding_mask), expected) < 1e-6);
 
-  // The map gives what a table of mapped embeddings gives.
+  // The result must be that of a table of mapped embeddings.
   config.embedding_width = 8;
   nn::SequenceClassifier plain(rng, config);
   CHECK(!plain.state().contains("map.weight"));
