@@ -15,8 +15,8 @@
 
 #include "tests/support/files.h"
 
-/// Compares error messages with tests/core/messages.txt. If a message changed on purpose, replace that file by the text
-/// that the test prints.
+/// Compares error messages with tests/core/messages.txt. If a message changed on purpose, replace that file by the
+/// text that the test prints.
 
 namespace linnet::test {
 namespace {

@@ -10,9 +10,8 @@
 
 namespace linnet::test {
 
-inline constexpr double kRounding = 0x1p-8;  // relative error of one number
-inline constexpr double kRoundings =
-    2 * kRounding;  // after several ops, or of factors of products
+inline constexpr double kRounding = 0x1p-8;          // relative error of one number
+inline constexpr double kRoundings = 2 * kRounding;  // after several ops, or of factors of products
 
 /// Multiples of 1/64 in (−1, 1), which bfloat16 holds: float32 on the CPU, bfloat16 on the GPU.
 inline Tensor held(const Shape& shape, uint64_t seed, Device device) {
@@ -20,8 +19,8 @@ inline Tensor held(const Shape& shape, uint64_t seed, Device device) {
   return device == Device::cpu ? x : x.to(device).to(DType::bfloat16);
 }
 
-/// Checks f and its gradients for `held` inputs of these shapes: bfloat16 on the GPU must agree with float32 on the CPU
-/// to a relative error of `allowed`.
+/// Checks f and its gradients for `held` inputs of these shapes: bfloat16 on the GPU must agree with float32 on the
+/// CPU to a relative error of `allowed`.
 using Moves = std::function<Tensor(const std::vector<Tensor>&)>;
 inline void agree_in_bfloat16(const std::string& what, double allowed, const std::vector<Shape>& shapes,
                               const Moves& f) {

@@ -42,8 +42,8 @@ class MemoryUse {
 
   int64_t live() const;  ///< bytes allocated since the construction and not freed
   int64_t peak() const;  ///< the highest live() so far
-  /// Allocations since the construction minus those freed. Unlike bytes, this number does not depend on how much malloc
-  /// adds to a request.
+  /// Allocations since the construction minus those freed. Unlike bytes, this number does not depend on how much
+  /// malloc adds to a request.
   int64_t blocks() const;
 };
 

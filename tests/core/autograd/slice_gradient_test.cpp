@@ -40,8 +40,8 @@ TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
 
 namespace {
 
-/// Three parts of x [rows, 6] whose gradients, with the given values in order, are views of one tensor with the layout
-/// of x. `made` is that tensor.
+/// Three parts of x [rows, 6] whose gradients, with the given values in order, are views of one tensor with the
+/// layout of x. `made` is that tensor.
 struct Parts {
   Tensor made = (arange(12, DType::float64) + 1).reshape({2, 6});
 

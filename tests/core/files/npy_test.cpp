@@ -150,7 +150,7 @@ TEST_CASE("npy, npz: what is written is read back") {
   }
   write_npz(folder / "none.npz", {});
   CHECK(read_npz(folder / "none.npz").empty());
-  CHECK(read_bytes(folder / "none.npz").starts_with("PK\x05\x06"));  // the signature by which NumPy recognises the file
+  CHECK(read_bytes(folder / "none.npz").starts_with("PK\x05\x06"));  // by this NumPy recognises the file
   CHECK_THROWS_WITH_AS(write_npz(folder / "b.npz", {{"\xFF", zeros({1})}}), doctest::Contains("is not UTF-8"),
                        ValueError);
   CHECK_THROWS_AS(write_npz(folder / "b.npz", {{std::string(65532, 'a'), zeros({1})}}), ValueError);

@@ -136,7 +136,7 @@ TEST_CASE("parallel: a worker leaves the caller's core, where there is another")
   cpu_set_t all;
   REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
   bool left = false;
-  for (int attempt = 0; attempt < 10 && !left; ++attempt) {  // several times, since Linux may move the caller meanwhile
+  for (int attempt = 0; attempt < 10 && !left; ++attempt) {  // since Linux may move the caller meanwhile
     const int core = place_of_worker().core;
     cpu_set_t there;
     CPU_ZERO(&there);

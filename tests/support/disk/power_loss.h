@@ -19,9 +19,9 @@ enum class Left {
 };
 constexpr Left kAllLeft[] = {Left::nothing, Left::names, Left::bytes, Left::everything, Left::some};
 
-/// Simulates a folder on a disk that loses its power. It is told of each call that changes the folder, and knows which
-/// contents are possible afterwards. As in POSIX, the bytes of a file are safe once the file was flushed, and its name
-/// once the folder was. Unflushed changes of a folder's names survive in the order in which they were made.
+/// Simulates a folder on a disk that loses its power. It is told of each call that changes the folder, and knows
+/// which contents are possible afterwards. As in POSIX, the bytes of a file are safe once the file was flushed, and
+/// its name once the folder was. Unflushed changes of a folder's names survive in the order in which they were made.
 class Disk {
  public:
   /// Begins with the folder as it is now, all of it flushed.
