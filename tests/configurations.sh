@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The ways in which people configure and build linnet, beyond the one of run.sh.
+# Tests other ways to configure and build linnet than that of run.sh.
 #
-#   tests/configurations.sh generators [all]  configures with every generator, compiler, build type, and without CUDA;
-#                                             a third of their combinations, or all
+#   tests/configurations.sh generators [all]  configures with every generator, compiler, build type, with and without
+#                                             CUDA: a third of the combinations, or all
 #   tests/configurations.sh packages          configures without the packages that only the programs and the tests need
-#   tests/configurations.sh rooms [BUILD]     links each room of the tests alone, in a build folder that has them all
+#   tests/configurations.sh rooms [BUILD]     links the tests of each top-level folder alone, in a build folder with all
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -16,12 +16,13 @@ fail() { # message, log
   exit 1
 }
 
-# Configures $1, a folder in $work, with the arguments that follow. What CMake prints goes into $1.log.
+# Configures $1, a folder in $work, with the arguments that follow. CMake's output goes to $1.log.
 configure() {
   cmake -S . -B "$work/$1" "${@:2}" >"$work/$1.log" 2>&1
 }
 
-# A configuration passes at once, or after one that failed at its end, when all but the generation was done.
+# First a configuration must fail at its end, when only the generation is left. Then a correct one in the same folder
+# must pass. (configure_once tests that a correct one passes in a new folder.)
 configure_twice() {
   local what="${*:2}"
   local log=$work/$1.log
@@ -38,7 +39,7 @@ configure_once() {
   echo "at once: ${*:2}"
 }
 
-# CUDA as it is found, off, and named where there is none.
+# CUDA as CMake finds it, CUDA off, and a compiler that does not exist.
 cuda_ways=(LINNET_CUDA=AUTO LINNET_CUDA=OFF CMAKE_CUDA_COMPILER=/nonexistent/nvcc)
 
 # Both compilers side by side, since a configuration keeps one core busy.
@@ -65,8 +66,8 @@ generators_of() { # compiler, number of the first way to find CUDA, all or nothi
   done
 }
 
-# Configures without CMake's package $1. A line says that the build goes without $2, or, given the option that asks for
-# it, an error names the package and the option.
+# Configures without CMake's package $1. CMake must print that the build leaves out $2. If $3 is an option that demands
+# $2, its error must name the package and the option.
 without() { # package, programs or tests, option that asks for them
   rm -rf "$work/without"
   local hidden=(-D LINNET_CUDA=OFF -D "CMAKE_DISABLE_FIND_PACKAGE_$1=ON")
@@ -93,8 +94,8 @@ packages() {
   without Protobuf tensorboard
 }
 
-# Links the objects that are there already: another LINNET_TEST_ROOMS for the build itself would delete those of the other
-# rooms.
+# Links the objects that exist already: another LINNET_TEST_ROOMS for the build itself would delete those of the other
+# folders.
 rooms() {
   local build=${1:-build} room link status=0
   for room in core ops nn cuda examples; do

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# The formatter and the linters, on all files that they are for or on those that are named, by their paths from the
-# root. They change nothing.
+# Runs the formatter or a linter on all its files, or on the named files (paths from the root). They change nothing.
 #
 #   tests/lint.sh format [FILE...]     clang-format: the C++ and CUDA sources
 #   tests/lint.sh shell [FILE...]      shellcheck: the scripts
-#   tests/lint.sh cppcheck [FILE...]   cppcheck: the C++ sources, headers among them, but for the tests and cuda/
+#   tests/lint.sh cppcheck [FILE...]   cppcheck: the C++ sources and headers, except the tests and cuda/
 #   tests/lint.sh tidy [FILE...]       clang-tidy: the library's .cpp files, with the headers that they include
 #
-# `examples/install_packages.sh build lint` installs what they need. cppcheck sees more where build/ is configured.
+# `examples/install_packages.sh build lint` installs what they need. cppcheck finds more if build/ is configured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,8 +24,8 @@ shell() {
   shellcheck "$@"
 }
 
-# A second reader, but for what it takes for faults: destructors that throw (Op's does), small structs by value,
-# constructors that only refuse, alloca, and the places where its parser ends.
+# A second linter. These warnings are off because they are wrong here: destructors that throw (Op's does), small structs
+# by value, constructors that only throw, alloca, and code that its parser does not understand.
 cppcheck() {
   local kind suppressed=()
   for kind in passedByValue uninitMemberVar exceptThrowInDestructor allocaCalled syntaxError internalAstError \

@@ -1,26 +1,25 @@
 #!/usr/bin/env bash
-# Checks that take too long for every change: for a night, or before a release.
+# Checks that take too long for every change; run them overnight or before a release.
 #
-#   tests/long.sh [CHECK...]     all of them without one
+#   tests/long.sh [CHECK...]     all checks if none is named
 #
 #   address    every test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
 #   debug      every test in Debug, with g++, Makefiles and the checks of the standard library
 #   thread     every test under ThreadSanitizer
-#   valgrind   the tests of core and ops under valgrind, but for the gradient checks and for forked children, which
-#              leave the pool of their parent alone
+#   valgrind   the tests of core and ops under valgrind, except the gradient checks and tests of forked children, which
+#              never free the thread pool of their parent
 #   analyzer   the Clang static analyzer
-#   coverage   the lines and branches of core and ops: tests reach 95 % of each at least
+#   coverage   tests must reach at least 95 % of the lines and of the branches of core and ops
 #   fuzz       an hour of processor time for each target
-#   kills      200 random kills, shared out among the programs that train, and a run that fails in each of its calls
-#              that write
-#   ranks      the bits of 1, 2, 4 and 8 processes of mpirun in 50 steps of every mechanism and of every program that
-#              takes several, and 20 random kills of one of them
+#   kills      200 random kills, divided among the programs that train, and a run in which each call that writes fails
+#   ranks      1, 2, 4 and 8 processes of mpirun give the same bits in 50 steps of every mechanism and of every program
+#              that can use several, and 20 random kills of one process
 #   load       200,000 steps, and a million tokens through every linear mechanism
 #   mutations  400 mutants
 #   generators every generator with every compiler and every way to find CUDA
 #
-# A line for each says whether it passed; build/long/CHECK.log has all that it said. They take the programs and tests
-# that tests/run.sh has built in build/, or build their own in build/long/.
+# It prints a line for each check; build/long/CHECK.log has the output. The checks use the programs and tests that
+# tests/run.sh has built in build/, or build their own in build/long/.
 # shellcheck disable=SC2317  # the checks are called by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,7 +76,7 @@ coverage() {
   return "$status"
 }
 
-# Passes if 95 % of the lines and of the branches in llvm-cov's summary, which comes in, were reached. $1 names the room.
+# Reads llvm-cov's summary from stdin. Passes if tests reach 95 % of the lines and of the branches. $1 names the folder.
 covered_enough() {
   python3 -c '
 import json, sys

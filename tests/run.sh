@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test. The last line counts the test cases.
+# Installs missing packages, builds, and runs every test. The last line counts the test cases.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ build/bin/linnet_tests --no-colors --source-file-exclude="$examples" 2>&1 | tee 
 wait $! || status=$?
 cat "$logs/examples"
 
-# A test without the real data that it needs prints SKIPPED and returns, which doctest takes for a pass.
+# A test without the real data that it needs prints SKIPPED and returns, which doctest counts as a pass.
 skipped=$(cat "$logs"/* | grep -c '^SKIPPED: ' || true)
 passed=$((-skipped)) failed=0
 for log in "$logs"/*; do

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Reads the library's sources with clang-tidy: all of them, or the .cpp files that are named.
+# Runs clang-tidy on the library's sources: on all of them, or on the named .cpp files.
 #
 #   tests/tidy.sh [argument of clang-tidy, or FILE...]
 #
-# All of them are read as unity builds of several files each, which takes a third of the time, since most of it goes into
-# the standard library's headers.
+# If all are checked, unity builds combine several files each. This takes a third of the time, since most of the time is
+# spent in the standard library's headers.
 #
-# Reading GCC's headers with clang: omp.h is where clang does not look and uses an attribute in GCC's own way, and
-# std::stable_sort uses what libstdc++ itself has deprecated. Configured with one set of kernels, it reads each once.
+# Clang needs help with GCC's headers: it does not search the folder of omp.h, which uses an attribute in GCC's own way,
+# and std::stable_sort uses functions that libstdc++ has deprecated. With one set of kernels, each file is read once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 arguments=() files=()

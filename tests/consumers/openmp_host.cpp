@@ -1,5 +1,5 @@
-/// A program with an OpenMP and a BLAS of its own, beside those of linnet. It is compiled with clang, whose OpenMP is
-/// another library than GCC's, and its cblas_sgemm takes the place of OpenBLAS's in the whole process.
+/// A program that has its own OpenMP and BLAS besides those of linnet. It is compiled with clang, whose OpenMP is not
+/// GCC's library, and its cblas_sgemm replaces OpenBLAS's in the whole process.
 #include <cmath>
 #include <iostream>
 
@@ -7,7 +7,7 @@
 
 extern "C" double train_step(unsigned seed);
 
-static int products = 0;  // made by this program's BLAS
+static int products = 0;  // matrix products by this program's BLAS
 
 // NOLINTNEXTLINE(readability-function-size)
 extern "C" void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a,

@@ -1,5 +1,5 @@
-/// Loads plugin.so, which brings linnet along, trains a step with it, and unloads it, many times: the losses stay the
-/// same, and the threads do not become more.
+/// Loads plugin.so, which is linked with linnet, trains a step with it, and unloads it, many times. The losses must
+/// stay the same, and the number of threads must not grow.
 #include <dlfcn.h>
 
 #include <filesystem>

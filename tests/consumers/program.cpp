@@ -1,4 +1,4 @@
-/// A program of someone else's: trains one layer for one step, and catches an error of the library.
+/// A user's program: it trains one layer for one step, and catches an error of the library.
 #include <iostream>
 
 #include <linnet/linnet.h>

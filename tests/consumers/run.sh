@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds and runs a program against linnet in each way that linnet can be had: installed (static and shared) through
-# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages. Between them
-# they have what projects differ in: generators, C++ standards, warnings that are errors, LTO, and spaces in paths.
+# Builds and runs a program against linnet in each way to use linnet: installed (static and shared) through
+# find_package and through pkg-config, as a subdirectory, by FetchContent, and from its Debian packages. The builds also
+# differ in generators, C++ standards, warnings as errors, LTO, and spaces in paths.
 #
 #   tests/consumers/run.sh [build folder of a release build]
 set -euo pipefail
@@ -10,7 +10,7 @@ build=$(cd "${1:-$root/build}" && pwd)
 cd "$root/tests/consumers"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export CMAKE_GENERATOR=Ninja # but for those who say otherwise
+export CMAKE_GENERATOR=Ninja # the default; some builds choose another
 strict=(-D CMAKE_CXX_FLAGS='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Werror')
 with_lto=(-D CMAKE_INTERPROCEDURAL_OPTIMIZATION=ON)
 
@@ -45,17 +45,17 @@ cmake --install "$build" --prefix "$work/in a place" >>"$work/install.log"
 CMAKE_GENERATOR='Unix Makefiles' build_and_run 'find_package static' find_package "${strict[@]}" "${with_lto[@]}" \
   -D CMAKE_CXX_STANDARD=23 -D CMAKE_PREFIX_PATH="$work/in a place"
 
-# With CUDA, where there is a Toolkit: only configured, since building takes long.
+# With CUDA, if there is a Toolkit: only configures, since building takes long.
 for generator in Ninja 'Unix Makefiles'; do
   cmake -S fetch_content -B "$work/cuda $generator" -G "$generator" -D FETCHCONTENT_SOURCE_DIR_LINNET="$root" \
     >"$work/cuda.log" 2>&1 || { cat "$work/cuda.log"; exit 1; }
 done
 
-# These compile linnet again: its smallest form tells as much here.
+# These compile linnet again. The build that compiles fastest is enough here.
 small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D CMAKE_UNITY_BUILD=ON
   -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D LINNET_KERNEL_OPTIMIZATION=-O1)
 cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" >"$work/add_subdirectory.log" 2>&1 ||
-  { cat "$work/add_subdirectory.log"; exit 1; } # FetchContent, which is built, ends in add_subdirectory
+  { cat "$work/add_subdirectory.log"; exit 1; } # not built: FetchContent, which is built below, calls add_subdirectory
 mkdir "$work/a copy"
 (cd "$root" && cp -r CMakeLists.txt LICENSE core ops nn cuda "$work/a copy")
 CMAKE_GENERATOR='Unix Makefiles' build_and_run 'fetch_content shared' fetch_content "${small[@]}" "${with_lto[@]}" \
@@ -71,7 +71,7 @@ if nm -D --defined-only "$library" | grep -vE ' _Z(NK?|T[ISTV]N|T[hv].*_N)6linne
 fi
 echo "shared: exports $(nm -D --defined-only "$library" | wc -l) names, all of linnet"
 
-# Programs that load linnet and unload it again, and that have an OpenMP and a BLAS of their own.
+# A program that loads and unloads linnet, and one that has its own OpenMP and BLAS.
 read -ra flags <<<"$(PKG_CONFIG_PATH=${library%/*}/pkgconfig pkg-config --cflags --libs linnet)"
 flags+=("-Wl,-rpath,${library%/*}")
 g++ -shared -fPIC plugin.cpp "${flags[@]}" -o "$work/plugin.so"
@@ -80,7 +80,7 @@ g++ plugin_host.cpp -std=c++20 -ldl -o "$work/plugin_host"
 clang++-19 -O1 -fopenmp -std=c++20 openmp_host.cpp plugin.cpp "${flags[@]}" -o "$work/openmp_host"
 check 'beside another OpenMP and BLAS' "$work/openmp_host"
 
-# The packages, into a system of their own that knows no others: installed, run, and removed without a trace.
+# The packages, in an empty dpkg database: they are installed, run, and removed without leaving files.
 (cd "$work" && cpack --config "$build/CPackConfig.cmake" -B "$work/packages" >>"$work/install.log")
 mkdir -p "$work/system/var/lib/dpkg/info" "$work/system/var/lib/dpkg/updates"
 touch "$work/system/var/lib/dpkg/status"

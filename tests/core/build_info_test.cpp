@@ -16,11 +16,11 @@ TEST_CASE("build_info: one line, which says why there is no CUDA, and which MPI"
   std::string cuda;
   try {
     backend(Device::cuda);
-    return;  // what it says of a GPU is the GPU's own
+    return;  // with a GPU, the line describes this GPU
   } catch (const DeviceError& error) {
     cuda = error.what();
   }
-  // The error's own words, up to what to do about it.
+  // The beginning of the error's message, without its advice.
   CHECK(all == build_info(Device::cpu) + "; no CUDA: " + cuda.substr(0, cuda.find(';')) + "; " + describe_mpi());
 }
 

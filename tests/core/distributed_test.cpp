@@ -18,13 +18,13 @@ using linnet::test::run_ranks;
 
 namespace {
 
-/// Numbers of very different sizes, whose sum depends on its order.
+/// Numbers of very different sizes, so that their sum depends on its order.
 Tensor part(int64_t index, const Shape& shape, DType dtype = DType::float32) {
   Generator rng(static_cast<uint64_t>(100 + index));
   return (randn(shape, rng, dtype) * exp(randn(shape, rng, dtype) * 4)).detach();
 }
 
-/// The sum of `count` parts from `first` on in a binary tree, as the definition has it.
+/// The sum of `count` parts from `first` on in a binary tree, computed by its definition.
 Tensor tree_of_parts(int64_t first, int64_t count, const Shape& shape, DType dtype = DType::float32) {
   if (count == 1) return part(first, shape, dtype);
   return tree_of_parts(first, count / 2, shape, dtype) + tree_of_parts(first + count / 2, count / 2, shape, dtype);
@@ -73,7 +73,7 @@ TEST_CASE("all_reduce: a sum of parts has the same bits however many ranks have 
     for (int i = 1; i < kParts; ++i) sum = sum + part(i, {1000});
     return sum;
   }();
-  CHECK_FALSE(test::same_bits(expected, one_by_one));  // or the test would show nothing
+  CHECK_FALSE(test::same_bits(expected, one_by_one));  // otherwise the test would prove nothing
   for (const int count : {1, 2, 4, 8}) {
     run_ranks(count, [&](ProcessGroup& group) {
       const int64_t own = kParts / count;
@@ -153,7 +153,7 @@ TEST_CASE("register_post_accumulate_grad_hook: is called after each sum, and rem
     CHECK(seen == std::vector<double>{4, 10});
     HookHandle second = register_post_accumulate_grad_hook(w, [&] { w.set_grad({}); });
     w.square().sum().backward();
-    CHECK_FALSE(w.grad().defined());  // the hook took it away
+    CHECK_FALSE(w.grad().defined());  // the hook removed it
     second.remove();
     w.sum().backward();
     CHECK(w.grad().defined());

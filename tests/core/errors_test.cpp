@@ -15,8 +15,8 @@
 
 #include "tests/support/files.h"
 
-/// The texts of errors, held against tests/core/messages.txt. When a text changes on purpose, the test prints
-/// the new file to put there.
+/// Compares error messages with tests/core/messages.txt. If a message changed on purpose, replace that file by the
+/// text that the test prints.
 
 namespace linnet::test {
 namespace {
@@ -99,7 +99,7 @@ std::vector<Mistake> mistakes() {
   };
 }
 
-/// What is thrown, without the line, which changes with every edit of this file.
+/// The message of the error, without the line, which changes with every edit of this file.
 std::string message_of(const Mistake& mistake) {
   try {
     mistake.make();

@@ -6,7 +6,7 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 
-/// The expected texts are what `str` of the same arrays gives in NumPy 2.4.6.
+/// The expected texts are those of `str` for the same arrays in NumPy 2.4.6.
 
 namespace linnet::test {
 namespace {

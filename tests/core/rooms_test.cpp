@@ -13,8 +13,8 @@
 #include "tests/support/files.h"
 #include "tests/support/sources.h"
 
-// A folder of sources is a room. Headers of a room include those of rooms below it alone, so that a reader can take
-// the rooms one after the other and a change in one cannot reach those below.
+// A folder of sources is a room. The headers of a room may only include those of rooms below it. So one can read the
+// rooms one after the other, and a change in a room cannot affect those below.
 
 namespace fs = std::filesystem;
 using linnet::test::files_below;
@@ -40,7 +40,7 @@ std::vector<std::string> includes_of(const std::string& file) {
   return found;
 }
 
-/// A way along `arrows` that ends where it begins; empty if there is none.
+/// A cycle along `arrows`; empty if there is none.
 std::vector<std::string> find_cycle(const Includes& arrows) {
   std::set<std::string> done;
   std::vector<std::string> way;
@@ -80,7 +80,7 @@ TEST_CASE("rooms: headers include those of lower rooms alone, and none of them e
   Includes files, rooms;
   for (const std::string& file : files_below(kTop)) {
     const bool is_header = file.ends_with(".h") || file.ends_with(".cuh");
-    if (!is_header || file == "nn/linnet.h") continue;  // which includes all
+    if (!is_header || file == "nn/linnet.h") continue;  // nn/linnet.h includes all headers
     for (const std::string& included : includes_of(file)) {
       files[file].insert(included);
       const std::string from = fs::path(file).parent_path(), to = fs::path(included).parent_path();

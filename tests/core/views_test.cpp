@@ -10,7 +10,7 @@
 
 #include "tests/support/values.h"
 
-/// Every view against index arithmetic: what an index of the view reads must be what the definition says.
+/// Compares every view with index arithmetic: each index of the view must read the element that the definition gives.
 
 namespace linnet::test {
 namespace {
@@ -64,7 +64,7 @@ TEST_CASE("diagonal is a view of the elements where two dims go along") {
   CHECK(x.diagonal(1).to_vector<int64_t>() == Numbers{1, 6, 11});
   CHECK(x.diagonal(3).to_vector<int64_t>() == Numbers{3});
   CHECK(x.diagonal(-2).to_vector<int64_t>() == Numbers{8});
-  CHECK(diagonal(x, 1, 1, 0).to_vector<int64_t>() == Numbers{4, 9});  // as below in the other order
+  CHECK(diagonal(x, 1, 1, 0).to_vector<int64_t>() == Numbers{4, 9});  // dims 1, 0: as below the main diagonal
   CHECK(x.diagonal(4).shape() == Shape{0});
   CHECK(x.diagonal(std::numeric_limits<int64_t>::min()).shape() == Shape{0});
   CHECK(x.reshape({3, 2, 2}).diagonal(0, 1, -1).to_vector<int64_t>() == Numbers{0, 3, 4, 7, 8, 11});

@@ -13,14 +13,14 @@
 #include "tests/support/near.h"
 #include "tests/support/values.h"
 
-/// The same computation on the CPU and on the GPU, at sizes that take several blocks.
+/// Compares computations on the CPU and on the GPU, at sizes that need several blocks.
 
 namespace linnet::test {
 
 /// Makes its own inputs, on the given device.
 using Computation = std::function<std::vector<Tensor>(Device device)>;
 
-/// Values in [low, high) that `seed` decides on, the same on every device.
+/// Values in [low, high), given by `seed`, the same on every device.
 inline Tensor spread(const Shape& shape, uint64_t seed, DType dtype, Device device, double low = -1,
                      double high = 1) {
   return uniform(shape, seed, low, high).to(dtype).to(device);
@@ -37,7 +37,8 @@ inline std::vector<Tensor> with_gradients(std::vector<Tensor> inputs,
   return results;
 }
 
-/// Each result's difference, relative to its norm, is `allowed` at most; 0 asks for the same values, NaN included.
+/// Checks that each result's difference, relative to its norm, is at most `allowed`; 0 requires equal values and
+/// NaNs.
 inline void agree(const std::string& what, double allowed, const Computation& f) {
   const std::vector<Tensor> expected = f(Device::cpu), actual = f(Device::cuda);
   REQUIRE_MESSAGE(actual.size() == expected.size(), what);
@@ -55,10 +56,10 @@ inline void agree(const std::string& what, double allowed, const Computation& f)
   }
 }
 
-/// Both floating dtypes, and what rounding may do to a sum in each, relative to its norm: for n terms that are added
-/// one by one, √n times half a unit in the last place, which is 3e-6 in float32 for 2,500 terms. The longest such
-/// sums here are of 1,100 (keys of a query); of longer rows, up to 20,000, kernels add up parts, and join them in
-/// float64. Where several sums follow one another, tests allow a multiple of this.
+/// Both floating dtypes, and the rounding error of a sum in each, relative to its norm: for n terms that are added
+/// one by one it is √n times half a unit in the last place, which is 3e-6 in float32 for 2,500 terms. The longest
+/// such sums here have 1,100 terms (keys of a query). For longer rows, up to 20,000, kernels add up parts, and add
+/// the parts in float64. If several sums follow one another, tests allow a multiple of this.
 struct Rounding {
   DType dtype;
   double allowed;

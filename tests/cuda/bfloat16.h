@@ -6,13 +6,12 @@
 
 #include "tests/cuda/agreement.h"
 
-/// Tensors of bfloat16 on a GPU beside the same of float32.
+/// Compares tensors of bfloat16 on a GPU with the same tensors of float32.
 
 namespace linnet::test {
 
-inline constexpr double kRounding = 0x1p-8;  // of one number, relative
-inline constexpr double kRoundings =
-    2 * kRounding;  // of what goes through several ops, or through factors of products
+inline constexpr double kRounding = 0x1p-8;          // relative error of one number
+inline constexpr double kRoundings = 2 * kRounding;  // after several ops, or of factors of products
 
 /// Multiples of 1/64 in (−1, 1), which bfloat16 holds: float32 on the CPU, bfloat16 on the GPU.
 inline Tensor held(const Shape& shape, uint64_t seed, Device device) {
@@ -20,8 +19,8 @@ inline Tensor held(const Shape& shape, uint64_t seed, Device device) {
   return device == Device::cpu ? x : x.to(device).to(DType::bfloat16);
 }
 
-/// f of `held` inputs of these shapes, and its gradients: on the GPU in bfloat16 they are what the CPU gives in
-/// float32, but for a relative error of `allowed`.
+/// Checks f and its gradients for `held` inputs of these shapes: bfloat16 on the GPU must agree with float32 on the
+/// CPU to a relative error of `allowed`.
 using Moves = std::function<Tensor(const std::vector<Tensor>&)>;
 inline void agree_in_bfloat16(const std::string& what, double allowed, const std::vector<Shape>& shapes,
                               const Moves& f) {

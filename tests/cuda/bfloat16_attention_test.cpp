@@ -20,11 +20,11 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// Of sums in which weights nearly cancel, as where features are dropped and a row sees few keys: inputs that differ
-// by kRounding change float32's results and gradients by up to 0.017.
+// The error of sums in which weights nearly cancel, as when features are dropped and a row sees few keys. Inputs that
+// differ by kRounding change float32's results and gradients by up to 0.017.
 constexpr double kCancelling = 2 * kRoundings;
 
-/// The kernels of attention, of heads [B, H, N, width], and the kinds of dropout that they have.
+/// Tests the attention kernels for heads [B, H, N, width], with their kinds of dropout.
 std::vector<std::pair<std::string, Moves>> attentions(bool causal, double rate = 0) {
   const auto fastmax_of = [=](FastmaxForm form, FastmaxDropout dropout) {
     return [=](const Inputs& in) {
@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, Moves>> attentions(bool causal, double rate =
   return all;
 }
 
-/// Additive attention of queries, keys and values, or of two tensors, the first of which is queries and values.
+/// Additive attention of queries, keys and values, or of two tensors, the first of which is both queries and values.
 Tensor additive(const Inputs& in, bool causal, double rate = 0) {
   const Tensor& q = in[0];
   const Tensor w = uniform({q.size(1), q.size(3)}, 5).to(DType::float32).to(q.device());
@@ -77,7 +77,7 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
                       std::vector<Shape>(3, {2, 3, 70, width}), attend);
   };
   for (const bool causal : {false, true}) {
-    for (const int64_t width : {6, 32, 64, 80}) {  // with and without gaps behind a row, and wider than a warp's rows
+    for (const int64_t width : {6, 32, 64, 80}) {  // with and without gaps after a row, and wider than a warp's rows
       agree_at("softmax", width, [&](auto& in) {
         return softmax_attention(in[0], in[1], in[2],
                                  {.causal = causal, .padding_mask = padding_mask(in[0].device())});
@@ -112,11 +112,11 @@ TEST_CASE("gpu: attention of bfloat16 is float32's to rounding, and so are its g
             {.interaction = interaction, .causal = causal, .padding_mask = padding_mask(device)});
       });
     };
-    for (const int64_t width : {6, 8, 136}) {  // packs of columns or not, and too many for a warp
+    for (const int64_t width : {6, 8, 136}) {  // columns in packs or not, and too many for a warp
       additive(width, width, Interaction::product);
     }
     additive(8, 8, Interaction::add);
-    additive(8, 24, Interaction::product);  // composed, with full weights
+    additive(8, 24, Interaction::product);  // composed of ops, with a full weight matrix
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("gpu: factorised fastmax of bfloat16 over several chunks") {
     int order;
     int64_t queries, keys, width;
   };
-  // Positions of queries among the keys that are whole tiles or not; queries before the first key; fewer than a
+  // The queries' offset among the keys is a whole number of tiles or not; queries before the first key; fewer than a
   // chunk.
   for (const Size& size : {Size{1, 400, 400, 8},
                            {1, 150, 471, 20},
@@ -161,7 +161,7 @@ TEST_CASE("gpu: factorised fastmax of bfloat16 over several chunks") {
       return [&, padded](const Inputs& in) {
         FastmaxOptions options{.order = size.order, .causal = true, .form = FastmaxForm::factorised};
         if (padded) options.padding_mask = padding_mask(in[0].device());
-        // Not around 0, so that products of different entries add up to something too.
+        // Not centred at 0, so that products of different entries do not cancel.
         const Tensor middle = held({size.width}, 9, in[0].device());
         return fastmax(in[0] + middle, in[1] + middle, in[2], options);
       };
@@ -196,7 +196,7 @@ TEST_CASE("gpu: attention of bfloat16 with fewer queries than keys, or more, and
 
 TEST_CASE("gpu: attention of bfloat16 takes rows that begin anywhere") {
   if (!has_gpu("parts of rows of bfloat16 on the GPU")) return;
-  const auto parts = [](const Inputs& in) {  // of 17 columns, from the second on: no two load together
+  const auto parts = [](const Inputs& in) {  // of 17 columns, from the second on: no two can be loaded together
     return Inputs{in[0].narrow(-1, 1, 16), in[1].narrow(-1, 1, 16), in[2].narrow(-1, 1, 16)};
   };
   const std::vector<Shape> shapes(3, {2, 3, 70, 17});
@@ -227,7 +227,7 @@ TEST_CASE("gpu: what a query of bfloat16 does not see is in no sum of chunks bef
   Inputs in;
   for (const uint64_t seed : {1, 2, 3}) in.push_back(held({2, 2, 400, 8}, seed, Device::cuda));
   const Tensor cotangent = held({2, 2, 400, 8}, 4, Device::cuda);
-  const auto prefixes = [&] {  // of the outputs, and of the gradients of queries
+  const auto prefixes = [&] {  // prefixes of the outputs, and of the gradients of queries
     const Tensor q = in[0].detach().set_requires_grad();
     const FastmaxOptions options{.order = 1, .causal = true, .form = FastmaxForm::factorised};
     const Tensor o = fastmax(q, in[1], in[2], options), dq = grad({o}, {q}, {.grad_outputs = {cotangent}})[0];
@@ -251,7 +251,7 @@ TEST_CASE("gpu: one tensor of bfloat16 as queries, keys and values has the gradi
   };
   for (const Moves& attend : attentions) {
     const Tensor o = attend({x.transpose(1, 2)}), expected = attend({wide.transpose(1, 2)});
-    CHECK(o.transpose(1, 2).is_contiguous());  // as that of float32: joining the heads is free
+    CHECK(o.transpose(1, 2).is_contiguous());  // as in float32, so that joining the heads needs no copy
     CHECK(relative_error(o, expected.to_vector<double>()) <= kRoundings);
     const Tensor g = held(o.shape(), 2, Device::cuda);
     const Tensor gradient = grad({o}, {x}, {.grad_outputs = {g}})[0];

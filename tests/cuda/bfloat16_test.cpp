@@ -25,14 +25,15 @@
 
 #include "tests/cuda/bfloat16.h"
 
-/// Tensors of bfloat16: what makes and moves them, what computes with them, in float32, and what refuses them.
+/// Tensors of bfloat16: the functions that create and move them, those that compute with them in float32, and those
+/// that refuse them.
 
 namespace linnet::test {
 namespace {
 
 constexpr DType kOthers[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
 
-/// The nearest number with 8 digits, the even one of two, of float32's range.
+/// The nearest number with 8 binary digits in float32's range; ties go to the even one.
 double rounded(long double x) {
   if (!std::isfinite(x) || x == 0) return static_cast<double>(x);
   int exponent = 0;
@@ -62,7 +63,7 @@ TEST_CASE("gpu: what becomes bfloat16 is rounded once, to nearest even, from eve
   for (const double x : uniform({1003}, 3, -9, 9).to_vector<double>()) numbers.push_back(x);
   std::vector<float> floats(numbers.begin(), numbers.end());
   check(floats, DType::float32);
-  // Beside a tie by less than float32 can tell: rounded twice, they would be even.
+  // These differ from a tie by less than float32 can represent. If they were rounded twice, they would become even.
   numbers.insert(numbers.end(),
                  {0x1.0100000001p0, -0x1.02ffffffffp0, 0x1.ff0000001p127, 0x1.feffffffp127, 1e300, 1e-300});
   check(numbers, DType::float64);
@@ -136,7 +137,7 @@ TEST_CASE("gpu: gradients go through conversions to and from bfloat16, and are a
   const auto cotangent = [](const Tensor& y, double value) { return full_like(y, value); };
   const auto leaf = [] { return zeros({4}, DType::bfloat16, Device::cuda).set_requires_grad(); };
   const Tensor many = leaf();
-  backward(many.expand({300, 4}), {.grad = cotangent(many.expand({300, 4}), 1)});  // bfloat16 sums end at 256
+  backward(many.expand({300, 4}), {.grad = cotangent(many.expand({300, 4}), 1)});  // a bfloat16 sum stops at 256
   CHECK(many.grad().dtype() == DType::bfloat16);
   CHECK(many.grad().to_vector<float>() == std::vector<float>(4, 300));
   backward(many.clone(), {.grad = cotangent(many, 4)});
@@ -207,7 +208,7 @@ TEST_CASE("gpu: of bfloat16 is computed in float32, and rounded once") {
          return dropout(in[0], 0.3, generator);
        }},
   };
-  const Shape shape{70, 301};  // not a multiple of what a thread moves together
+  const Shape shape{70, 301};  // not a multiple of the elements that a thread moves at once
   for (const auto& [name, f] : functions) {
     CAPTURE(name);
     const std::vector<Tensor> in{held(shape, 3, Device::cuda), held(shape, 4, Device::cuda)};

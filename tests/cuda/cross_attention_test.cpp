@@ -17,8 +17,8 @@ struct CrossModel : nn::Module {
   std::unique_ptr<nn::Attention> attention;
 };
 
-/// What a model makes of the same numbers, wherever it is: cross-attention, and its gradients of x and memory, and
-/// the step form, as float64.
+/// The results of a model on any device for the same inputs: cross-attention, its gradients of x and memory, and the
+/// step form, as float64.
 std::vector<std::vector<double>> results_of(const std::string& mechanism, DType dtype, Device device) {
   const CrossModel model(mechanism, dtype, device);
   const auto numbers = [&](const Shape& shape, uint64_t seed) {

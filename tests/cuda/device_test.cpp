@@ -10,7 +10,7 @@
 
 #include "tests/cuda/agreement.h"
 
-/// Memory, transfers and errors of the GPU; and what is said where there is none.
+/// Memory, transfers and errors of the GPU, and the error if there is no GPU.
 
 namespace linnet::test {
 
@@ -31,7 +31,7 @@ TEST_CASE("gpu: asking for one that does not answer is an error that says what t
     }
   }
   CHECK_THROWS_AS(build_info(Device::cuda), DeviceError);
-  CHECK(add(uniform({2}, 1), 1).numel() == 2);  // the process goes on
+  CHECK(add(uniform({2}, 1), 1).numel() == 2);  // the process can continue
 }
 
 TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and what is live") {
@@ -62,17 +62,17 @@ TEST_CASE("gpu: memory is counted, reused, and refused with what was asked and w
     CHECK(message.find(" free; use a smaller batch or context, or free tensors first") != std::string::npos);
   }
   CHECK(memory_stats(Device::cuda).live == start.live);
-  CHECK(spread({5}, 1, DType::float32, Device::cuda).to_vector<float>().size() == 5);  // the process goes on
+  CHECK(spread({5}, 1, DType::float32, Device::cuda).to_vector<float>().size() == 5);  // the process can continue
 }
 
 TEST_CASE("gpu: transfers of any size bring back what was sent") {
   if (!has_gpu("transfers to the GPU")) return;
-  for (const int64_t n : {0, 1, 8192, 8193, 524'288, 524'289, 3'000'000}) {  // 64 KiB are 8,192; a piece is 524,288
+  for (const int64_t n : {0, 1, 8192, 8193, 524'288, 524'289, 3'000'000}) {  // 64 KiB are 8,192; a piece has 524,288
     const Tensor x = uniform({n}, 3);
     CHECK(x.to(Device::cuda).to_vector<double>() == x.to_vector<double>());
   }
   for (const int64_t n : {1000, 30'000}) {
-    std::vector<Tensor> many;  // more than there are staging slots, before any is read
+    std::vector<Tensor> many;  // more than the staging slots, before any is read
     for (uint64_t i = 0; i < 20; ++i) many.push_back(uniform({n}, i).to(Device::cuda));
     for (uint64_t i = 0; i < 20; ++i) CHECK(many[i].to_vector<double>() == uniform({n}, i).to_vector<double>());
   }
@@ -84,7 +84,7 @@ TEST_CASE("gpu: a copy does not overtake kernels that read what its memory held 
   const Tensor ones = full({kSize}, 1.0).to(Device::cuda);
   Tensor total = zeros({kSize}).to(Device::cuda);
   for (int step = 0; step < 100; ++step) {
-    const Tensor batch = full({kSize}, step).to(Device::cuda);  // where the batch before was
+    const Tensor batch = full({kSize}, step).to(Device::cuda);  // in the memory of the previous batch
     for (int kernel = 0; kernel < 5; ++kernel) total = add(total, mul(batch, ones));
   }
   const std::vector<float> sums = total.to_vector<float>();
@@ -115,7 +115,7 @@ TEST_CASE("gpu: tensors on two devices are refused") {
   CHECK_THROWS_WITH_AS(add(x, x.to(Device::cuda)),
                        doctest::Contains("add: tensors are on two devices, cpu and cuda; move one with to(Device)"),
                        DeviceError);
-  CHECK(add(x.to(Device::cuda), 1).to_vector<double>() == add(x, 1).to_vector<double>());  // the process goes on
+  CHECK(add(x.to(Device::cuda), 1).to_vector<double>() == add(x, 1).to_vector<double>());  // still works
 }
 
 TEST_CASE("gpu: anomaly mode finds a NaN") {

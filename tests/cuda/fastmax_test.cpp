@@ -19,7 +19,7 @@ struct Size {
   int64_t queries, keys, width;
 };
 
-/// q [2, 2, queries, width], k and v [2, 2, keys, width], the last two as projections leave them: transposed.
+/// q [2, 2, queries, width], k and v [2, 2, keys, width]. k and v are transposed, as after a projection.
 Inputs heads(const Size& size, DType dtype, Device device) {
   return {spread({2, 2, size.queries, size.width}, 1, dtype, device),
           spread({2, size.keys, 2, size.width}, 2, dtype, device).transpose(1, 2).detach(),
@@ -41,8 +41,8 @@ Tensor attend(const Inputs& in, FastmaxOptions options) {
   return fastmax(in[0], in[1], in[2], options);
 }
 
-/// Each kind of dropout, and none. Where the one key of a first row may lose the 1 of a denominator that shares the
-/// mask, rounding is all that would be compared.
+/// Each kind of dropout, and none. If the only key of a first row lost the 1 of a denominator that shares the mask,
+/// the test would only compare rounding errors.
 std::vector<std::pair<std::string, FastmaxOptions>> dropouts(bool causal) {
   const FastmaxOptions none{.scale = FastmaxScale::unit, .causal = causal};
   std::vector<std::pair<std::string, FastmaxOptions>> all{{"no dropout", none}};
@@ -127,7 +127,8 @@ TEST_CASE("gpu: what a query of fastmax holds that sees no key changes no bit") 
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const FastmaxForm form : {FastmaxForm::factorised, FastmaxForm::quadratic}) {
     for (const int order : {1, 2}) {
-      // Results without the queries [0, count) of a sequence, given as they are and with NaN in place of them.
+      // Results without the queries [0, count) of a sequence: once with these queries, and once with NaN in their
+      // place.
       const auto compare = [&](const Inputs& in, int64_t sequence, int64_t count, const Tensor& padding_mask) {
         Inputs changed = in;
         changed[0] = in[0].clone();

@@ -7,20 +7,20 @@
 
 #include "tests/cuda/agreement.h"
 
-/// A gradient is on the device of its tensor: one from elsewhere is refused before a kernel takes it for memory of
-/// its own device, and what was there before stays as it was.
+/// A gradient must be on the device of its tensor. One on another device is refused before a kernel reads it as
+/// memory of its own device, and the earlier gradient stays unchanged.
 
 namespace linnet::test {
 namespace {
 
 Tensor gpu_leaf() { return full({3}, 2).to(Device::cuda).set_requires_grad(); }
 
-/// d(x·x)/dx where x is 2, added to what is there.
+/// Adds d(x·x)/dx for x = 2 to the gradient.
 void add_four(const Tensor& x) { backward(sum(x * x)); }
 
 std::vector<float> three(float value) { return {value, value, value}; }
 
-/// An op outside the library that is wrong: its backward moves the gradient.
+/// A wrong op outside the library: its backward moves the gradient to another device.
 Tensor moves_gradient(const Tensor& x) {
   Op op("moves_gradient", Where{}, {x});
   return op.record(x, [](const Tensor& g) { return Grads{g.to(Device::cpu)}; });
@@ -39,7 +39,7 @@ TEST_CASE("gpu: set_grad refuses a gradient on the CPU") {
   x.set_grad(ones({3}).to(Device::cuda));
   add_four(x);
   CHECK(x.grad().to_vector<float>() == three(5));
-  CHECK_THROWS_AS(x.set_grad(ones({3})), DeviceError);  // in place of one that is there, too
+  CHECK_THROWS_AS(x.set_grad(ones({3})), DeviceError);  // also if there is a gradient already
   CHECK(x.grad().to_vector<float>() == three(5));
 
   Tensor on_cpu = ones({3}).set_requires_grad();
@@ -56,7 +56,7 @@ TEST_CASE("gpu: backward and grad refuse a cotangent on the CPU") {
   CHECK_THROWS_WITH_AS(grad({y}, {x}, {.grad_outputs = {ones({3})}}),
                        doctest::Contains("is on cpu, an output on cuda"), DeviceError);
   CHECK_FALSE(x.grad().defined());
-  backward(y, {.grad = ones({3}).to(Device::cuda)});  // the tape was not walked
+  backward(y, {.grad = ones({3}).to(Device::cuda)});  // the tape was kept
   CHECK(x.grad().to_vector<float>() == three(4));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("gpu: an op whose backward returns a gradient on the CPU is refused") 
   CHECK_THROWS_WITH_AS(backward(sum(moves_gradient(x))), doctest::Contains(text), DeviceError);
   CHECK_FALSE(x.grad().defined());
   add_four(x);
-  // Neither onto the gradient of a leaf, nor onto what came from elsewhere in the same walk.
+  // It is added neither to the gradient of a leaf nor to another gradient of the same backward.
   CHECK_THROWS_WITH_AS(backward(sum(moves_gradient(x))), doctest::Contains(text), DeviceError);
   CHECK_THROWS_WITH_AS(backward(sum(x * moves_gradient(x))), doctest::Contains(text), DeviceError);
   CHECK(x.grad().to_vector<float>() == three(4));
@@ -110,7 +110,7 @@ TEST_CASE("gpu: an optimizer refuses a gradient that is not where its parameter 
   nn::SGD optimizer({parameter}, {.lr = 0.5});
   const std::shared_ptr<Node> own = detail::node(parameter);
   add_four(elsewhere);
-  detail::set_node(parameter, detail::node(elsewhere));  // the only way there is: set_grad and backward refuse
+  detail::set_node(parameter, detail::node(elsewhere));  // the only way, since set_grad and backward refuse
   CHECK_THROWS_WITH_AS(
       optimizer.step(),
       doctest::Contains("step: a parameter of shape [3] is on cpu, its gradient on cuda; move it with "

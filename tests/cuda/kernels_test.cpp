@@ -19,7 +19,7 @@ namespace {
 constexpr DType kAll[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::boolean};
 constexpr DType kNumbers[] = {DType::float32, DType::float64, DType::int32, DType::int64};
 
-/// Whole numbers with many ties, and in floating dtypes NaN, ±∞ and ±0 among them.
+/// Integers with many ties; in floating dtypes also NaN, ±∞ and ±0.
 Tensor awkward(const Shape& shape, DType dtype, Device device) {
   Tensor x = uniform(shape, 5, -4, 4).to(DType::int32).to(DType::float64);
   if (is_floating(dtype)) {
@@ -189,7 +189,7 @@ TEST_CASE("gpu: adding at indices that repeat gives the CPU's bits") {
     return randint(0, bound, shape, generator, DType::int64, device);
   };
   for (const DType dtype : {DType::float32, DType::float64}) {
-    for (const int64_t words : {1, 2, 65, 5000}) {  // runs of 700 equal indices, of some, of one
+    for (const int64_t words : {1, 2, 65, 5000}) {  // indices that repeat 700 times, several times, once
       agree("embedding", 0, [&](Device device) {
         return with_gradients({spread({words, 33}, 9, dtype, device)},
                               [&](auto& in) { return embedding(in[0], ids({700}, words, device)); });

@@ -31,7 +31,7 @@ Tensor padding(int64_t batch, int64_t tokens, Device device) {
   return padding_mask.to(device);
 }
 
-/// q [2, 2, queries, width], k and v [2, 2, keys, width], the last two as projections leave them: transposed.
+/// q [2, 2, queries, width], k and v [2, 2, keys, width]. k and v are transposed, as after a projection.
 Inputs heads(int64_t queries, int64_t keys, int64_t width, DType dtype, Device device) {
   return {spread({2, 2, queries, width}, 1, dtype, device),
           spread({2, keys, 2, width}, 2, dtype, device).transpose(1, 2).detach(),
@@ -91,7 +91,7 @@ TEST_CASE("gpu: convolutions of many images, groups and several ranges of patche
     Shape x, weight;
     Conv2dOptions options;
   };
-  // The last has 5.2 million patches, more than exist at a time.
+  // The last has 5.2 million patches, more than are in memory at a time.
   for (const Sizes& sizes : {Sizes{{9, 6, 13, 17}, {10, 3, 3, 4}, {.stride = {2, 1}, .padding = {2, 1}, .groups = 2}},
                              Sizes{{3, 5, 30, 20}, {7, 5, 5, 3}, {.padding = "same", .dilation = {2, 3}}},
                              Sizes{{5, 1, 340, 340}, {2, 1, 3, 3}, {.padding = 1}}}) {
@@ -178,7 +178,7 @@ TEST_CASE("gpu: cross-entropy of few classes and of many") {
 
 TEST_CASE("gpu: attention over several tiles of queries, keys and columns") {
   if (!has_gpu("attention on the GPU")) return;
-  // Of widths, some are packs and some not, and some take a lane more than one.
+  // Some widths consist of packs and some do not, and some need more than one pack a lane.
   for (const auto& [queries, keys, width] :
        {std::tuple{150, 150, 70}, {64, 64, 64}, {20, 131, 32}, {131, 20, 5}, {9, 12, 130}, {12, 9, 300}}) {
     for (const bool causal : {false, true}) {
@@ -243,7 +243,7 @@ TEST_CASE("gpu: additive pooling over several chunks") {
 
 TEST_CASE("gpu: additive attention over several runs of tokens and heads of any width") {
   if (!has_gpu("additive attention on the GPU")) return;
-  // Heads beside each other in a block and in several, rows that are packs and that are not, widths beyond a warp.
+  // Heads in one block and in several, rows that consist of packs or do not, widths larger than a warp.
   struct Size {
     int64_t heads, tokens, width;
   };

@@ -5,14 +5,14 @@
 namespace linnet::test {
 namespace {
 
-/// Models of bfloat16, activations of bfloat16 beside parameters of float32, next to the same models of float32.
+/// Compares models of bfloat16 (bfloat16 activations, float32 parameters) with the same models of float32.
 
 constexpr int64_t kVocabulary = 11, kWidth = 32, kTokens = 20, kBatch = 2;
 
-/// Relative errors. With every activation and its gradient rounded to bfloat16 on a CPU they were up to 0.012, 0.0011
-/// and 0.014.
+/// Allowed relative errors. With every activation and its gradient rounded to bfloat16 on a CPU, the errors were up
+/// to 0.012, 0.0011 and 0.014.
 constexpr double kOutputs = 0.03, kLosses = 0.005, kGradients = 0.03;
-/// For a parameter whose gradient nearly cancels: of the norm of all gradients.
+/// For a parameter whose gradient nearly cancels: the error relative to the norm of all gradients.
 constexpr double kCancelled = 0.003;
 
 Tensor ids(const Shape& shape, int64_t below, uint64_t seed) {
@@ -32,7 +32,7 @@ double norm_of(const std::vector<double>& x) {
   return std::sqrt(total);
 }
 
-/// Gives all matrices numbers of one size, so that attention weights and logits differ from one another as in a
+/// Gives all matrices numbers of the same size, so that attention weights and logits differ from each other as in a
 /// trained model, and nothing saturates. Matrices that start as 0 stay 0.
 void level(const nn::Module& model) {
   for (const Tensor& parameter : model.parameters()) {
@@ -72,8 +72,8 @@ void have_close_gradients(const nn::Module& mixed, const nn::Module& single) {
   CHECK(norm_of(all_differences) <= kGradients * norm_of(all));
 }
 
-/// The model that `make` makes, of both dtypes from one seed: what `run` makes of each, its loss and gradients; and
-/// some steps of AdamW on the one of bfloat16.
+/// Compares the model of `make` in both dtypes, from one seed: the results of `run`, the loss and the gradients. Also
+/// makes some steps of AdamW on the model of bfloat16.
 template <class Make, class Run>
 void compare(const std::string& what, const Make& make, const Run& run, const Tensor& targets) {
   CAPTURE(what);
@@ -131,14 +131,14 @@ nn::DecoderConfig decoder_config(const Family& family) {
           .positions = family.positions};
 }
 
-/// Those with a causal form, but Reformer: which buckets it hashes tokens to may depend on rounding.
+/// The mechanisms with a causal form, except Reformer, whose buckets may depend on rounding.
 std::vector<std::string> comparable_mechanisms() {
   std::vector<std::string> names = nn::causal_mechanisms();
   std::erase(names, "reformer");
   return names;
 }
 
-/// Every comparable mechanism as it is, and every option that computes something of its own.
+/// Every comparable mechanism with its defaults, and every option that changes the computation.
 std::vector<Family> families() {
   std::vector<Family> all;
   for (const std::string& mechanism : comparable_mechanisms()) {
@@ -158,8 +158,8 @@ std::vector<Family> families() {
   return all;
 }
 
-/// These, and the mechanisms without a causal form. Informer chooses all queries here: which ones it chooses of fewer
-/// may depend on rounding.
+/// These, and the mechanisms without a causal form. Informer chooses all queries here, since a choice of fewer may
+/// depend on rounding.
 std::vector<Family> families_of_images() {
   std::vector<Family> all = families();
   all.push_back({"linformer", {.mechanism = "linformer"}});
@@ -172,7 +172,7 @@ std::vector<Family> families_of_images() {
   return all;
 }
 
-/// A model of one block alone.
+/// A model of only one block.
 struct OneBlock : nn::Module {
   OneBlock(Generator& rng, DType dtype, const nn::BlockConfig& config)
       : Module(rng, dtype, Device::cuda), block(*this, "block", config) {}
@@ -330,7 +330,7 @@ TEST_CASE("gpu: texts of bfloat16 models step by step, and their maps") {
 TEST_CASE("gpu: sums over a long text are float32 in a bfloat16 model") {
   if (!has_gpu("long texts of bfloat16 models on the GPU")) return;
   const NoGrad no_grad;
-  constexpr int64_t kLong = 600;  // of equal tokens; bfloat16 counts to 256
+  constexpr int64_t kLong = 600;  // equal tokens; bfloat16 can only count to 256
   const Tensor x = noise({1, kWidth}, 4).to(DType::bfloat16);
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     if (!nn::find_mechanism(mechanism).step) continue;

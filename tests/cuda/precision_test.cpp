@@ -14,7 +14,7 @@
 namespace linnet::test {
 namespace {
 
-/// While one lives, the GPU's products are made so.
+/// While it exists, the GPU's products have this precision.
 class Products {
  public:
   explicit Products(Precision precision) { set_precision(precision, Device::cuda); }
@@ -23,7 +23,7 @@ class Products {
   Products& operator=(const Products&) = delete;
 };
 
-/// How far products are off at most when their factors are rounded; cuBLAS is allowed to, but does not have to.
+/// The largest error of products whose factors are rounded. cuBLAS may round them, but need not.
 struct Rounded {
   Precision precision;
   double most;
@@ -40,7 +40,7 @@ Inputs heads(int64_t queries, int64_t keys, int64_t width, DType dtype, Device d
 
 using Attention = std::function<Tensor(const Inputs&)>;
 
-/// Attention by each kernel that multiplies tiles.
+/// Attention with each kernel that multiplies tiles.
 std::vector<std::pair<std::string, Attention>> attentions(bool causal) {
   const auto fastmax_of = [causal](FastmaxForm form, double dropout, FastmaxDropout kind) {
     return [=](const Inputs& in) {

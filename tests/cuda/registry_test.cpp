@@ -40,9 +40,9 @@ double difference(const Tensor& a, const Tensor& b) {
   return relative_error(a, b.to_vector<double>()) * (norm == 0 ? 1 : std::min(norm, 1.0));
 }
 
-/// What roundings may do to the results of a case. A sum of n terms, of about 1, is off by √n · ε of them at most,
-/// but for an unlikely few; no sum has more terms than the largest of its tensors has elements. The factor is for
-/// what a term goes through, and for the ops that a composite is made of, one after the other.
+/// The allowed rounding error of a case's results. The error of a sum of n terms of about 1 is at most √n · ε, except
+/// in unlikely cases; no sum has more terms than the largest of its tensors has elements. The factor is for the
+/// roundings within a term, and for the consecutive ops of a composite.
 double allowed_for(const OpCase& op_case, const std::vector<Tensor>& results, DType dtype) {
   int64_t terms = 1;
   for (const std::vector<Tensor>* tensors : {&op_case.inputs, &results}) {
@@ -52,7 +52,7 @@ double allowed_for(const OpCase& op_case, const std::vector<Tensor>& results, DT
   return kFactor * std::sqrt(static_cast<double>(terms)) * (dtype == DType::float32 ? 0x1p-23 : 0x1p-52);
 }
 
-/// What differs between the devices by more than roundings; empty if nothing.
+/// The results that differ between the devices by more than rounding; empty if none.
 std::string disagreement(const OpCase& on_cpu, const OpCase& on_gpu, DType dtype) {
   case_device() = Device::cpu;
   const std::vector<Tensor> expected = results_of(on_cpu, dtype, Device::cpu);
@@ -65,7 +65,7 @@ std::string disagreement(const OpCase& on_cpu, const OpCase& on_gpu, DType dtype
     const std::string what = r == 0 ? "result" : "gradient " + std::to_string(r - 1);
     if (actual[r].device() != Device::cuda) return what + " is not on the GPU";
     if (!(actual[r].shape() == expected[r].shape())) return what + " has shape " + to_string(actual[r].shape());
-    // A gradient that is 0, such as of a logit's bias, is what rounding leaves of larger terms: nothing to compare.
+    // If the exact gradient is 0, as for a logit's bias, only rounding errors of larger terms remain, which differ.
     if (r > 0 && norm_of(exact[r]) < 1e-10) {
       if (!std::isfinite(norm_of(actual[r]))) return what + " is 0, and not finite there";
       continue;
@@ -76,7 +76,7 @@ std::string disagreement(const OpCase& on_cpu, const OpCase& on_gpu, DType dtype
   return "";
 }
 
-/// What `f` returns or throws.
+/// The result of `f`, or its error.
 template <class F>
 std::string failure_of(F&& f) {
   try {

@@ -19,10 +19,10 @@ using Inputs = std::vector<Tensor>;
 
 constexpr int64_t kTokens = 150;  // more than two tiles
 
-/// Tokens of two sequences, of which some are padding.
+/// Tokens of two sequences, some of them padding.
 Tensor padding_mask(Device device) { return lt(ids({2, kTokens}, 4, device), 3); }
 
-/// Each attention, of q, k, v [2, 2, kTokens, width].
+/// Tests each attention with q, k, v [2, 2, kTokens, width].
 std::vector<std::pair<std::string, Moves>> attentions(double rate) {
   std::vector<std::pair<std::string, Moves>> all;
   for (const bool causal : {false, true}) {
@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, Moves>> attentions(double rate) {
   return all;
 }
 
-/// Reformer's, whose buckets are given: rounding could change those that are hashed.
+/// Reformer's attention with given buckets, since rounding could change hashed ones.
 Moves lsh(bool causal, bool padded, double rate) {
   return [=](const Inputs& in) {
     Generator generator(6);
@@ -118,8 +118,8 @@ TEST_CASE("gpu: attention of bfloat16 to windows, blocks, pools and buckets is f
   if (!has_gpu("sparse attentions of bfloat16 on the GPU")) return;
   for (const int64_t width : {8, 40, 80}) {
     for (const auto& [what, attend] : attentions(0)) {
-      // The largest of five values in (−1, 1) are 0.67 ± 0.14. Gradients are made of their differences, but of
-      // results that were rounded with the mean.
+      // The largest of five values in (−1, 1) are 0.67 ± 0.14. Gradients depend on their differences, but
+      // are computed from results that were rounded together with this mean.
       const double allowed = what.starts_with("max") ? kRoundings * 0.67 / 0.14 : kRoundings;
       agree_in_bfloat16(what + " " + std::to_string(width), allowed, std::vector<Shape>(3, {2, 2, kTokens, width}),
                         attend);

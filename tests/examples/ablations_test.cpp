@@ -1,4 +1,4 @@
-/// The program for what the papers vary and show, ablations, and the charts that it draws.
+/// The program ablations, which repeats the papers' ablation studies, and its charts.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-/// attention_maps: the maps that it reads from models, the pictures that it draws of them, and what it refuses.
+/// attention_maps: the maps that it reads from models, the pictures that it draws of them, and its errors.
 
 #include <doctest/doctest.h>
 
@@ -21,9 +21,9 @@ using linnet::test::write_bytes;
 
 namespace {
 
-constexpr uint32_t kImages = 130;  // a batch of preset mnist-small, and two
+constexpr uint32_t kImages = 130;  // two more than a batch of preset mnist-small
 
-/// A workshop with images too: bright where their number says.
+/// A Workshop that also has images, each bright at the place that its number gives.
 void add_images(const Workshop& shop) {
   std::string pixels, labels;
   for (uint32_t i = 0; i < kImages; ++i) {
@@ -37,7 +37,7 @@ void add_images(const Workshop& shop) {
   }
 }
 
-/// Trains `mechanism` on text, and on images, for a moment; into <mechanism> and images-<mechanism>.
+/// Trains `mechanism` for a few steps on text and on images, in the folders <mechanism> and images-<mechanism>.
 void train_text(const Workshop& shop, const std::string& mechanism) {
   REQUIRE(
       run_program("train_shakespeare", shop.tiny(mechanism) + Arguments{"--attention", mechanism, "--layers", "2"})
@@ -48,7 +48,7 @@ void train_images(const Workshop& shop, const std::string& mechanism) {
   REQUIRE(run_program("train_mnist", flags + Arguments{"--data", shop / "data"}).code == 0);
 }
 
-/// Draws into `out`, of which this is the only picture.
+/// Draws into `out`, which then holds only this picture.
 Picture draw(const Workshop& shop, const std::string& out, const std::string& picture, const Arguments& flags) {
   const Ended ended = run_program("attention_maps", flags + Arguments{"--out", shop / out, "--data", shop / "data"});
   CAPTURE(ended.err);
@@ -242,7 +242,7 @@ TEST_CASE("attention_maps: another data set than the one that the model learned 
   if (std::filesystem::exists(std::filesystem::path(LINNET_SOURCE_DIR) / "data")) return;
   const Workshop shop;
   train_text(shop, "softmax");
-  std::string config = read_bytes(shop / "softmax/config.json");  // as of a run to which no --data was given
+  std::string config = read_bytes(shop / "softmax/config.json");  // as for a run without --data
   const size_t path = config.find("\"data_path\": ");
   REQUIRE(path != std::string::npos);
   write_bytes(shop / "softmax/config.json", config.erase(path, config.find("\n", path) - path));

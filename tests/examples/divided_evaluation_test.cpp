@@ -1,4 +1,4 @@
-/// The batches of an evaluation, divided among ranks.
+/// Evaluations whose batches are divided among ranks.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using linnet::test::run_ranks;
 
 namespace {
 
-/// Numbers of very different sizes, whose sum depends on its order, and as many of them as the batch's number says.
+/// Numbers of very different sizes, so that their sum depends on its order. Batch i has i + 2 numbers.
 Figures figures_of(int64_t batch) {
   const auto i = static_cast<double>(batch);
   Figures figures{std::exp(9 * std::sin(i)), 1 / (1 + i)};

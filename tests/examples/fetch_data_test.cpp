@@ -1,4 +1,4 @@
-/// examples/fetch_data.sh, with a curl of our own in place of the network.
+/// examples/fetch_data.sh, with a fake curl in place of the network.
 
 #include <doctest/doctest.h>
 
@@ -17,15 +17,14 @@ using linnet::test::write_bytes;
 
 namespace {
 
-/// Runs the script, with `bin` before the usual places of programs.
+/// Runs the script, with `bin` first in PATH.
 Ended fetch(const TemporaryFolder& folder, const std::string& flags) {
   const std::string script = std::string(LINNET_SOURCE_DIR) + "/examples/fetch_data.sh";
   return run_program("/bin/sh", {"-c", "PATH=" + (folder / "bin").string() + ":$PATH " + script + " --to " +
                                            (folder / "data").string() + " " + flags});
 }
 
-/// A curl that logs the addresses it is asked for, and runs `body` with the address in $address and the file to
-/// write in $file.
+/// A curl that logs its addresses, and runs `body` with the address in $address and the file to write in $file.
 void set_curl(const TemporaryFolder& folder, const std::string& body) {
   std::filesystem::create_directories(folder / "bin");
   write_bytes(
@@ -47,7 +46,7 @@ TEST_CASE("fetch_data.sh: mirrors that fail or lie are passed over, and the last
                  "jsdelivr.net/gh/karpathy/char-rnn@master/data/tinyshakespeare/input.txt gave a file with "
                  "the wrong SHA-256"));
   CHECK(contains(ended.err, "place the file at " + (folder / "data/tinyshakespeare/input.txt").string()));
-  CHECK_FALSE(std::filesystem::exists(folder / "data"));  // an empty folder would be taken for data
+  CHECK_FALSE(std::filesystem::exists(folder / "data"));  // programs would read an empty folder as data
 }
 
 TEST_CASE("fetch_data.sh: --from copies, plain or compressed files, and what is there is not fetched again") {

@@ -16,7 +16,7 @@ using linnet::test::write_bytes;
 
 namespace {
 
-/// The number that stands after `name` in what a program wrote.
+/// The number after `name` in a program's output.
 double number_after(const std::string& text, const std::string& name) {
   const size_t found = text.find(name);
   REQUIRE(found != std::string::npos);
@@ -28,7 +28,7 @@ double number_after(const std::string& text, const std::string& name) {
 TEST_CASE("gpt: its losses fall, it writes a sample of the text's characters, and its weights") {
   const Workshop shop;
   const std::filesystem::path text = shop / "data/tinyshakespeare";
-  // Where the shop is, for the weights.
+  // The weights are written to the current folder, so this is the shop.
   const Ended ended = run_program("/bin/sh", {"-c", "cd \"$1\" && \"$0\" \"$2\" 10",
                                               std::filesystem::path(LINNET_BIN_DIR) / "gpt", shop / ".", text});
   CAPTURE(ended.err);
@@ -39,7 +39,7 @@ TEST_CASE("gpt: its losses fall, it writes a sample of the text's characters, an
   REQUIRE(last != std::string::npos);
   for (const char* name : {"train loss ", "val loss "}) {
     const double before = number_after(ended.out, name);
-    CHECK(before == doctest::Approx(std::log(19)).epsilon(0.05));  // 19 characters, all as likely at first
+    CHECK(before == doctest::Approx(std::log(19)).epsilon(0.05));  // 19 characters, equally probable at first
     CHECK(number_after(ended.out.substr(last), name) < before - 0.3);
   }
   const std::string sample = ended.out.substr(ended.out.find("\n\n") + 2);

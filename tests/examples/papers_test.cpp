@@ -13,8 +13,8 @@
 #include "tests/support/child_program.h"
 #include "tests/support/files.h"
 
-// The papers' page names places as `ops/fastmax/reference.cpp`: `[FAST eq.5]`, a file and a text in it; commands as
-// `build/bin/bench …`; and, in a column of its tables, results that a README has.
+// The papers' page names places (a file and a text in it) as `ops/fastmax/reference.cpp`: `[FAST eq.5]`, and commands
+// as `build/bin/bench …`. A column of its tables has results, which must be in a README.
 
 namespace fs = std::filesystem;
 
@@ -26,12 +26,12 @@ std::string project_file(const std::string& name) {
 
 std::string papers_page() { return project_file("examples/docs/papers.md"); }
 
-/// All matches of `pattern` in `text`, as their groups.
+/// All matches of `pattern` in `text`, with their groups.
 std::vector<std::smatch> matches(const std::string& text, const std::regex& pattern) {
   return {std::sregex_iterator(text.begin(), text.end(), pattern), std::sregex_iterator()};
 }
 
-/// The cells of a table's row, the first of which is empty. Empty for other lines.
+/// The cells of a table's row, after an empty first cell. Empty for other lines.
 std::vector<std::string> cells_of(const std::string& row) {
   std::vector<std::string> cells;
   std::istringstream stream(row.starts_with("| ") ? row : "");
@@ -63,7 +63,7 @@ std::vector<int> equations_of(const std::string& cell) {
   return numbers;
 }
 
-/// The whole numbers and decimals of a text, but for those that are parts of words, as in Fastmax1.
+/// The integers and decimals of a text, except those that are parts of words, as in Fastmax1.
 std::set<std::string> numbers_of(const std::string& text) {
   static const std::regex kNumber(R"((?:^|[^\w.,])(\d+(?:,\d{3})*(?:\.\d+)?)(?!\w))");
   std::set<std::string> numbers;
@@ -142,7 +142,7 @@ TEST_CASE("papers: the program of each command takes its flags") {
     std::vector<std::string> words = words_of(command[1]);
     const std::string program = words.front();
     words.erase(words.begin());
-    words.emplace_back("--no-such-flag");  // the error that names this one alone has found no fault before
+    words.emplace_back("--no-such-flag");  // if the error names only this flag, the others are right
     const linnet::test::Ended ended = linnet::test::run_program(program, words);
     CHECK_MESSAGE(ended.code == 2, command.str());
     CHECK_MESSAGE(ended.err.find("not expected: --no-such-flag;") != std::string::npos, command.str(), ": ",

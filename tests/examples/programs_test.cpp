@@ -1,4 +1,4 @@
-/// What the programs write, and that it depends on the seed alone.
+/// What the programs write, and that it depends only on the seed.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using linnet::test::write_bytes;
 
 namespace {
 
-/// That the weights after 50 steps are the same on any number of threads.
+/// Checks that the weights after 50 steps are the same with any number of threads.
 void check_threads(const std::string& program, const Arguments& mechanisms, const Arguments& flags) {
   for (const std::string& attention : mechanisms) {
     CAPTURE(attention);
@@ -43,7 +43,8 @@ void check_threads(const std::string& program, const Arguments& mechanisms, cons
   }
 }
 
-/// 64 images, each of a row of bright pixels where its class, of ten, says: few, since a run evaluates all of them.
+/// 64 images in ten classes. The class gives the place of a row of bright pixels. They are few, since a run evaluates
+/// all of them.
 void write_images(const std::filesystem::path& folder) {
   constexpr uint32_t kCount = 64, kSide = 28;
   std::string pixels(kCount * kSide * kSide, '\0'), labels;
@@ -96,7 +97,7 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   CHECK(1e3 * metrics[2]["seconds"].get<double>() >= 10 * metrics[2]["ms_per_step"].get<double>());
   CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
   CHECK(metrics[2]["peak_bytes"] > 0);
-  // Of the steps alone: the evaluation at the end has larger batches.
+  // The peak of the steps only: the evaluation at the end has larger batches.
   const auto results = nlohmann::json::parse(read_bytes(shop / "run/results.json"));
   CHECK(results["peak_bytes"] == metrics[2]["peak_bytes"]);
 
@@ -154,7 +155,7 @@ TEST_CASE("without data the stand-in is used, and said so") {
   CHECK(contains(ended.out, "softmax on linnet's own sources (stand-in) ("));
   const std::string data = nlohmann::json::parse(read_bytes(shop / "run/config.json"))["data"];
   CHECK(data.starts_with("linnet's own sources (stand-in) ("));
-  CHECK(contains(data, " bytes, crc32 "));  // by which --resume tells those of another build apart
+  CHECK(contains(data, " bytes, crc32 "));  // by which --resume recognises the text of another build
 }
 
 TEST_CASE("train_shakespeare counts its steps in epochs where --epochs says so") {
@@ -230,7 +231,7 @@ TEST_CASE("sample writes on far past the context, with positions that have no en
 TEST_CASE("sample writes characters as it makes them") {
   const Workshop shop;
   check_done(run_program("train_shakespeare", shop.tiny("run")));
-  // Ten million take hours, which `head` does not wait for.
+  // Ten million tokens take hours; `head` does not wait for them.
   const Ended ended = run_program("/bin/sh", {"-c", "\"$0\" \"$1\" --prompt 'to be' --tokens 10000000 | head -c 20",
                                               std::filesystem::path(LINNET_BIN_DIR) / "sample", shop / "run"});
   check_done(ended);

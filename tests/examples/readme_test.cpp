@@ -28,7 +28,7 @@ std::string read(const std::string& name) {
   return text.str();
 }
 
-/// Runs a program in a folder where it may write.
+/// Runs a program in a folder where it can write.
 linnet::test::Ended run_in(const linnet::test::TemporaryFolder& folder, const std::string& program,
                            const std::string& arguments = "") {
   return linnet::test::run_program("/bin/sh", {"-c", "cd \"$1\" && exec \"$0\" " + arguments,
@@ -150,7 +150,7 @@ TEST_CASE("factorization: vectors predict held-out ratings that biases alone can
   REQUIRE(ended.code == 0);
   std::smatch found;
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(held out: error ([\d.]+), of biases alone ([\d.]+)\n)")));
-  CHECK(std::stod(found[1]) < 0.36);  // 0.354, of which the noise is 0.3
+  CHECK(std::stod(found[1]) < 0.36);  // it is 0.354; the noise alone is 0.3
   CHECK(std::stod(found[2]) > 1);
   CHECK(linnet::test::read_bytes(folder / "factorization.png").starts_with("\x89PNG"));
 }
@@ -193,11 +193,11 @@ TEST_CASE("cartpole: the policy balances the pole longer than chance, and a pict
   REQUIRE(ended.code == 0);
   std::smatch found;
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(^episode 100: mean return ([\d.]+)\n)")));
-  CHECK(std::stod(found[1]) == doctest::Approx(22).epsilon(0.02));  // what chance has in Gym's CartPole-v1
+  CHECK(std::stod(found[1]) == doctest::Approx(22).epsilon(0.02));  // random actions in Gym's CartPole-v1
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(\nepisode 1200: mean return ([\d.]+)\n)")));
-  CHECK(std::stod(found[1]) > 50);  // 70 to 96, by the seed
+  CHECK(std::stod(found[1]) > 50);  // 70 to 96, depending on the seed
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(each time: mean return ([\d.]+)\n$)")));
-  CHECK(std::stod(found[1]) > 60);  // 81 to 386, by the seed
+  CHECK(std::stod(found[1]) > 60);  // 81 to 386, depending on the seed
   CHECK(linnet::test::read_bytes(folder / "cartpole.png").starts_with("\x89PNG"));
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("gru: its losses fall, and it writes a sample") {
   REQUIRE(ended.code == 0);
   std::smatch found;
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(step 60: train loss ([\d.]+), val loss ([\d.]+)\n\n)")));
-  CHECK(std::stod(found[2]) < 2.7);  // 4.17 for all characters alike, 3.3 for their frequencies
+  CHECK(std::stod(found[2]) < 2.7);  // 4.17 for equal probabilities, 3.3 for the frequencies
   CHECK(ended.out.size() > static_cast<size_t>(found.position(0) + found.length(0)) + 500);
 }
 

@@ -11,8 +11,8 @@
 #include "tests/support/child_program.h"
 #include "tests/support/files.h"
 
-// The chapters of examples/tutorial check their own sentences and end with status 1 where one is not true. Here they
-// are run, without data sets, and hold to the form that their pages are made from.
+// The chapters of examples/tutorial check their own statements and end with status 1 if one is false. The tests run
+// them without data sets, and check the form of their text, from which the pages are made.
 
 namespace fs = std::filesystem;
 using linnet::test::Ended;
@@ -37,7 +37,7 @@ std::string source_of(const std::string& chapter) { return read_bytes(kTutorial 
 
 int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-/// Some of what the chapters print, in order, by their numbers.
+/// Some lines of the chapters' output, in order, by the chapters' numbers.
 const std::map<std::string, std::vector<std::string>> kFacts{
     {"01",
      {"dL/dw by hand        2.379421020301", "by difference  2.3794210", "by the engine  2.379421020301",
@@ -101,12 +101,12 @@ TEST_CASE("tutorial: chapters have the form that their pages are made from") {
     CHECK(lines_of(read_bytes(kTutorial / "solutions" / (chapter + ".cpp"))) <= 120);
     CHECK(std::regex_search(source, std::regex("\n// <!-- output -->\n")));
     CHECK(std::regex_search(source, std::regex("\n// ## Exercises\n//\n// 1\\. [^]*\n// 2\\. [^]*\n// 3\\. ")));
-    // Formulas do not go on in the next line, so that every reader of Markdown finds their end.
+    // Formulas must end in the line where they begin, so that every Markdown renderer finds their end.
     std::istringstream lines(source);
     for (std::string line; std::getline(lines, line);) {
       if (line.starts_with("//")) CHECK_MESSAGE(std::count(line.begin(), line.end(), '$') % 2 == 0, line);
     }
-    // A picture that the text shows is one that the program draws.
+    // The program must draw each picture that the text shows.
     static const std::regex kPicture(R"(!\[[^\]]*\]\(([^)]*)\))");
     for (std::sregex_iterator picture(source.begin(), source.end(), kPicture), end; picture != end; ++picture) {
       const std::string name = (*picture)[1];

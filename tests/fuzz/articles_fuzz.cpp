@@ -6,8 +6,8 @@
 #include "support/summaries/load.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The files of summarise. The first byte of the input chooses the name of the file, and so how it is read, and
-/// whether a malformed article is an error. The rest is the file, or each of three parts.
+/// The files of summarise. The first byte of the input chooses the file's name, and so its format, and whether a
+/// malformed article is an error. The rest is the file, or each of three parts.
 
 namespace linnet::fuzz {
 

@@ -6,7 +6,7 @@
 #include "support/settings/program.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The arguments of a trainer, a line each, up to where its work would begin.
+/// The arguments of a trainer, one a line. The target stops where the trainer's work would begin.
 
 namespace linnet::fuzz {
 

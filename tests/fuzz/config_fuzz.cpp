@@ -6,7 +6,7 @@
 #include "support/settings/settings.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// Settings that a config.json gives are, written and read again, the same.
+/// Settings read from a config.json stay the same when they are written and read again.
 
 namespace linnet::fuzz {
 

@@ -21,7 +21,7 @@
 
 #include "support/settings/program.h"
 
-/// What libFuzzer calls, and the limit on memory.
+/// The functions that libFuzzer calls, and the limit on memory.
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
 
@@ -82,8 +82,8 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   return 0;
 }
 
-/// libFuzzer's mutations and one more, as in files made to waste memory or to nest deep: it repeats a piece, which
-/// half of the time is a part of the input.
+/// libFuzzer's mutations and one more, which repeats a piece, as in files made to waste memory or to nest deeply.
+/// Half of the time, the piece is a part of the input.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
   constexpr size_t kOneIn = 20, kLongest = 6;
   constexpr std::array<std::string_view, 8> kPieces{"[", "]", "{\"a\":", "[[],", "1,", "\n", " ", "a"};

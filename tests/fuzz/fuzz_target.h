@@ -9,12 +9,12 @@ namespace linnet::fuzz {
 
 using Bytes = std::span<const uint8_t>;
 
-/// What a target does with an input; each file of this folder defines it once. Errors that users see may come out
+/// Runs a target with an input; each *_fuzz.cpp defines this function. It may throw errors that users see
 /// (linnet::Error, and those of command lines); any other exception is a finding.
 void run(Bytes input);
 
-/// The bytes of memory that reading may take beside its share in proportion to the input. For most targets they are
-/// fewer than the 16 MiB that users are promised, so that small inputs show what large ones would do.
+/// The bytes of memory that reading may take in addition to memory in proportion to the input. For most targets they
+/// are fewer than the 16 MiB that users are promised, so that small inputs already show what large ones would do.
 extern const int64_t memory_allowance;
 
 /// The memory that the process has allocated since the construction.
@@ -49,7 +49,7 @@ auto checked(Bytes input, Read&& read, int64_t before_fault = 0) {
 /// tensor without elements has a handle and a name.
 int64_t most_in_tensors(Bytes safetensors);
 
-/// The input as a file, which lies in memory and goes with the object.
+/// The input as a file in memory, which is removed with the object.
 class File {
  public:
   explicit File(Bytes content);
@@ -63,7 +63,7 @@ class File {
   int descriptor_;
 };
 
-/// A folder of this process, which files can be written to. Emptied when the object goes.
+/// A folder of this process for files. It is emptied when the object is destroyed.
 class Folder {
  public:
   Folder();

@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// The config.json of a released model gives sizes or an error.
+/// The config.json of a released model: reading it gives sizes or an error.
 
 namespace linnet::fuzz {
 

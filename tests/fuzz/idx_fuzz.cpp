@@ -4,11 +4,11 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// IDX files, plain and packed by gzip, which may unpack to a thousand times their size.
+/// IDX files, plain and compressed by gzip. They may decompress to a thousand times their size.
 
 namespace linnet::fuzz {
 
-const int64_t memory_allowance = int64_t{2} << 20;  // zlib's, and a piece of what it unpacks
+const int64_t memory_allowance = int64_t{2} << 20;  // zlib's memory, and a part of the decompressed data
 
 void run(Bytes input) {
   const File file(input);

@@ -6,8 +6,8 @@
 #include "support/texts/text_data.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// Files of texts with labels. The first byte of the input chooses the task or the ending, and so the format, and
-/// whether texts become sentences; the rest is the file.
+/// Files of texts with labels. The first byte of the input chooses the task or the file's ending, and so the format,
+/// and whether texts are divided into sentences. The rest is the file.
 
 namespace linnet::fuzz {
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the seeds of tests/fuzz that a few lines can say: python3 tests/fuzz/make_corpus.py
+"""Writes the short seeds of tests/fuzz: python3 tests/fuzz/make_corpus.py
 
-Those of config, run_folder and checkpoint are files of real runs, of the smallest models.
+The seeds of config, run_folder and checkpoint are files of real runs of the smallest models.
 """
 
 import gzip
@@ -85,7 +85,7 @@ write("vocabulary", "surrogate", b"\0" + b"65 55296")
 write("safetensors", "unknown_field", safetensors({})[:8] + b'{"x":{"y":[[{}]],"dtype":"I8","shape":[0],'
       b'"data_offsets":[0,0]}}')
 
-# NumPy's files are those that its goldens are made of.
+# NumPy's files are the same as those of the goldens.
 for source in sorted((pathlib.Path(__file__).parent.parent / "goldens" / "numpy").iterdir()):
     write("npy", source.name, source.read_bytes())
 
@@ -95,7 +95,7 @@ for choice in range(4):
     write("csv", f"semicolons_{choice}", bytes([choice]) + b"x;y\r1,5;2\r3;\r")
     write("csv", f"open_{choice}", bytes([choice]) + b'x,y\n"1,2\n')
 
-# MIND's news.tsv and behaviors.tsv, parted by a byte 0, and lines of JSON.
+# MIND's news.tsv and behaviors.tsv, separated by a byte 0, and lines of JSON.
 mind = pathlib.Path(__file__).parent.parent / "goldens" / "mind" / "dev"
 news, shown = (b"".join((mind / name).read_bytes().splitlines(True)[:4]) for name in ("news.tsv", "behaviors.tsv"))
 ads = b'{"behaviours": ["red shoes", [3, 4]], "ad": "shoes", "label": 1}\n{"behaviours": [], "ad": "", "label": 0}\n'
@@ -105,7 +105,7 @@ for choice in range(2):
     write("users", f"ads_{choice}", bytes([2 + choice]) + ads)
     write("users", f"cut_{choice}", bytes([2 + choice]) + ads * 3 + ads[:40])
 
-# A vocabulary and merges, parted by a byte 0.
+# A vocabulary and merges, separated by a byte 0.
 tokenizer = pathlib.Path(__file__).parent.parent / "goldens" / "tokenizer"
 vocabulary, merges = (tokenizer / "vocab.json").read_bytes(), (tokenizer / "merges.txt").read_bytes()
 write("tokenizer", "trained", vocabulary + b"\0" + merges)

@@ -5,12 +5,12 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// NumPy's files: an array, or an archive of arrays, which may unpack to a thousand times its size. A file that can
-/// be read can be written, and is read again as the same.
+/// NumPy's files: an array, or an archive of arrays, which may decompress to a thousand times its size. If a file can
+/// be read, its content can be written and read again unchanged.
 
 namespace linnet::fuzz {
 
-const int64_t memory_allowance = int64_t{2} << 20;  // zlib's, and a piece of what it unpacks
+const int64_t memory_allowance = int64_t{2} << 20;  // zlib's memory, and a part of the decompressed data
 
 namespace {
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Feeds damaged and invented files and command lines to everything that reads them, under AddressSanitizer and
-# UndefinedBehaviorSanitizer. PNG files are left out: libpng, which decodes them, has fuzz targets of its own.
+# Feeds damaged and generated files and command lines to all readers, under AddressSanitizer and
+# UndefinedBehaviorSanitizer. PNG files are left out: libpng, which decodes them, has its own fuzz targets.
 #
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
 # The targets run side by side for SECONDS (default 120), each from the seeds in tests/fuzz/corpus/TARGET; all of
 # tests/fuzz/*_fuzz.cpp unless some are named (safetensors, idx, ...). An input that crashes, leaks, hangs for 10 seconds
-# or takes too much memory ends up in build/fuzz/findings, and the exit status is 1.
+# or takes too much memory is saved in build/fuzz/findings, and the exit status is 1.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -19,8 +19,8 @@ if ((${#targets[@]} == 0)); then
   done
 fi
 
-# With all of UndefinedBehaviorSanitizer the kernels take twice as long to compile. Here they have its checks of memory;
-# `tests/long.sh address` has all of them.
+# With all checks of UndefinedBehaviorSanitizer the kernels take twice as long to compile. Here they only have the
+# checks of memory; `tests/long.sh address` uses all.
 cmake -G Ninja -B build/fuzz -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++-19 -DLINNET_FUZZ=ON \
   -DLINNET_CUDA=OFF -DLINNET_COMPILER_KNOWS_X86_64_V4=OFF -DLINNET_TESTS=ON -DLINNET_TEST_ROOMS='core;ops/matmul' \
   -DLINNET_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DLINNET_KERNEL_OPTIMIZATION='-O1;-fno-sanitize=undefined;-fsanitize=alignment,bounds' \

@@ -6,8 +6,8 @@
 #include "support/run/run_folder.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// A run's metrics.jsonl and train_loss.csv, the input's parts before and after the first byte 0, as a resumed run
-/// reads them: it keeps whole lines alone, so that what it wrote back is read the same.
+/// A run's metrics.jsonl and train_loss.csv, which are the input before and after its first byte 0. A resumed run
+/// reads them and keeps only complete lines, so that it reads the same from what it wrote back.
 
 namespace linnet::fuzz {
 

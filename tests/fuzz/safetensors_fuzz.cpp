@@ -7,7 +7,7 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// A file that can be read can be written, and is read again as the same.
+/// If a file can be read, its content can be written and read again unchanged.
 
 namespace linnet::fuzz {
 
@@ -36,7 +36,7 @@ void run(Bytes input) {
     read_and_write(input);
   } catch (const Error&) {
   }
-  // The input again as a file that is all header, whatever size the bytes before it give.
+  // The input once more, as a file that consists of a header with the right size before it.
   uint64_t length = 0;
   if (input.size() < sizeof length) return;
   length = input.size() - sizeof length;

@@ -8,8 +8,8 @@
 #include "support/lra/load.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The public files of the Long Range Arena. The first byte of the input chooses the data set; its files to train and
-/// to test all hold the rest.
+/// The public files of the Long Range Arena. The first byte of the input chooses the data set. The rest is the
+/// content of each of its files.
 
 namespace linnet::fuzz {
 
@@ -18,7 +18,7 @@ namespace {
 struct FileSet {
   const char* preset;
   const char* folder;
-  std::array<const char*, 6> files;  ///< null where there are fewer
+  std::array<const char*, 6> files;  ///< null after the last
 };
 
 constexpr std::array<FileSet, 3> kFileSets{

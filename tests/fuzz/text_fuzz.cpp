@@ -4,11 +4,11 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// A text that can be read is what its vocabulary decodes.
+/// If a text can be read, its vocabulary decodes its ids to the same text.
 
 namespace linnet::fuzz {
 
-const int64_t memory_allowance = int64_t{12} << 20;  // tables of all code points, in the vocabulary's making
+const int64_t memory_allowance = int64_t{12} << 20;  // tables of all code points, while a vocabulary is made
 
 void run(Bytes input) {
   if (input.empty()) return;

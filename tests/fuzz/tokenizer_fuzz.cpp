@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// vocab.json and merges.txt, whose texts a byte 0 parts, make a tokenizer or an error. What is saved loads as the
+/// vocab.json and merges.txt, separated by a byte 0, give a tokenizer or an error. A saved tokenizer loads as the
 /// same tokenizer, and every text has ids, which decode to it.
 
 namespace linnet::fuzz {

@@ -8,9 +8,9 @@
 #include "support/users/mind.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The files of recommend and convert. The first byte of the input chooses which, and whether a malformed line is an
-/// error. The rest is MIND's news.tsv and behaviors.tsv, parted by a byte 0, or lines of JSON; all parts hold the
-/// same.
+/// The files of recommend and convert. The first byte of the input chooses the program, and whether a malformed line
+/// is an error. The rest is MIND's news.tsv and behaviors.tsv, separated by a byte 0, or lines of JSON. All parts of
+/// the data get the same files.
 
 namespace linnet::fuzz {
 
@@ -19,7 +19,7 @@ namespace {
 // A line of a few bytes is an impression or a user, in up to three parts.
 constexpr int64_t kCopies = 64;
 
-/// Makes a batch of all examples, which reads every number of an item and of a word.
+/// Makes a batch of up to 64 examples, which uses every index of their items and words.
 void collate_all(const nn::Dataset& examples) {
   if (examples.size() == 0) return;
   std::vector<int64_t> indices(static_cast<size_t>(std::min<int64_t>(examples.size(), 64)));

@@ -3,7 +3,7 @@
 #include "support/tasks/text_model.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The vocabulary in a model file's metadata is the same after it is written and read again.
+/// The vocabulary in a model file's metadata does not change when it is written and read again.
 
 namespace linnet::fuzz {
 

@@ -1,4 +1,4 @@
-"""Reductions along a dim, copies in another order, and elements chosen by an index or a mask, with ties and zeros."""
+"""Reductions along a dim, copies in another order, and elements selected by index or mask, with ties and zeros."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
 """Attention by explicit N x N formulas: softmax, Fastmax and Fastformer's additive attention.
 
-B: batch, H: heads, N: tokens, D: head dimension. `key_mask` [B, N] is true where a token takes part.
+B: batch, H: heads, N: tokens, D: head dimension. `key_mask` [B, N] is false where a key is hidden.
 """
 
 import math
@@ -30,15 +30,15 @@ def weighted_mean(weights: Tensor, visible: Tensor, values: Tensor) -> Tensor:
 
 
 def exp_weights(scores: Tensor, visible: Tensor) -> Tensor:
-    """exp(scores) up to a factor per row, which the mean cancels."""
+    """exp(scores) up to a factor for each row, which cancels in the weighted mean."""
     scores = torch.where(visible, scores, -torch.inf)
     shift = scores.detach().amax(-1, keepdim=True)
     return torch.exp(scores - torch.where(shift.isfinite(), shift, 0.0))
 
 
 def padded_keys(batch: int, tokens: int) -> Tensor:
-    """The first sequence loses its first and its last two tokens, the last sequence all of them: rows with
-    nothing left exist with and without causality."""
+    """Hides the first and the last two tokens of the first sequence, and all of the last sequence. So there are
+    rows without a visible key, with and without causality."""
     mask = torch.ones(batch, tokens, dtype=torch.bool)
     mask[0, 0] = mask[0, -2:] = False
     mask[-1, :] = False
@@ -83,7 +83,7 @@ def build_softmax() -> GoldenFile:
 
         def run(q, k, v, key_mask=None):
             output = softmax_attention(q, k, v, key_mask, causal)
-            if key_mask is None:  # PyTorch has no agreed answer for rows with nothing left
+            if key_mask is None:  # PyTorch does not define the result of rows without a visible key
                 torch.testing.assert_close(F.scaled_dot_product_attention(q, k, v, is_causal=causal), output)
             return output
 
@@ -142,8 +142,8 @@ def build_fastmax() -> GoldenFile:
 
 
 def fastformer_attention(q, k, v, w_q, w_k, key_mask, causal, interaction) -> Tensor:
-    """Row j of every N x N matrix holds the weights of token j's own prefix when causal; without
-    causality all rows are equal. `w_q`, `w_k`: [H, D]."""
+    """If causal, row j of every N x N matrix holds the weights of token j's prefix; otherwise
+    all rows are equal. `w_q`, `w_k`: [H, D]."""
     scale = 1.0 / math.sqrt(q.shape[-1])
     combine = {"product": torch.mul, "add": torch.add}[interaction]
     visible = visible_keys(q.shape[-2], causal, key_mask)

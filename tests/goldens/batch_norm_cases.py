@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from golden_file import Draw, GoldenFile
 
-STEPS = 3  # of training; evaluation follows
+STEPS = 3  # training steps; an evaluation follows
 
 # name: PyTorch's layer, the shape of a batch, options of the layer
 BATCH_NORMS = {
@@ -63,7 +63,7 @@ def build() -> GoldenFile:
 
 
 def add_steps(goldens: GoldenFile, case: str, parameters: dict, module: nn.Module, shape: tuple) -> None:
-    """Stores what `module` computes in STEPS steps of training, without an optimizer, and one of evaluation: `input`,
+    """Stores the results of `module` in STEPS training steps, without an optimizer, and one evaluation: `input`,
     `output`, `grad_output` and all gradients, with the step as the first dim, and the state before and after."""
     draw = Draw(case)
     module.double()

@@ -17,7 +17,7 @@ def build() -> GoldenFile:
     for name, value in parameters.items():
         if "norm" in name:
             value += 1.0
-    # Rounded again after the sum: the float32 copy holds the same numbers.
+    # Rounded again after the sum, so that the numbers are exact in float32.
     parameters = {name: value.float().double().requires_grad_() for name, value in parameters.items()}
     tokens, targets = (draw.integers(VOCABULARY, BATCH, CONTEXT) for _ in range(2))
     results = {"tokens": tokens, "targets": targets}

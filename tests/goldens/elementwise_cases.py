@@ -1,4 +1,4 @@
-"""Functions of one number or two, at their kinks too, where PyTorch chooses a gradient."""
+"""Functions of one or two numbers, also at their kinks, where PyTorch chooses a gradient."""
 
 from functools import partial
 
@@ -66,5 +66,5 @@ def add_pairs(goldens: GoldenFile) -> None:
 
 def add_one(goldens: GoldenFile, op: str, options: dict, function, values: Tensor) -> None:
     case = "_".join([op, *options])
-    reduction = 8 if op == "glu" else 1  # a product beside a sigmoid
+    reduction = 8 if op == "glu" else 1  # a product and a sigmoid
     goldens.add_with_gradients(case, {"op": op, **options, "reduction": reduction}, function, {"input": values})

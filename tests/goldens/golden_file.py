@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Draw:
-    """Random inputs that depend on a name alone.
+    """Random inputs that depend only on a name.
 
     Values are rounded to float32 first: a test in float32 then starts from the same numbers.
     """
@@ -68,8 +68,8 @@ class GoldenFile:
 
 
 def with_sorted_header(file: bytes) -> bytes:
-    """The same file with the header's keys in order: the library writes the metadata in a random one,
-    and every run would then change the files. Layout: header size (8 bytes), JSON header, data."""
+    """The same file with sorted keys in the header. The library writes the metadata in random order,
+    so every run would change the files. Layout: header size (8 bytes), JSON header, data."""
     size = int.from_bytes(file[:8], "little")
     header = json.dumps(json.loads(file[8 : 8 + size]), sort_keys=True).encode()
     header += b" " * (-len(header) % 8)

@@ -1,4 +1,4 @@
-"""A small randomly initialised GPT-2 as `transformers` saves one, and its logits."""
+"""A small randomly initialised GPT-2 as `transformers` saves it, and its logits."""
 
 import pathlib
 
@@ -19,11 +19,11 @@ def save(folder: pathlib.Path) -> None:
     model = transformers.GPT2LMHeadModel(config).eval()
     draw = Draw("gpt2")
     with torch.no_grad():
-        for name, parameter in model.named_parameters():  # its own gains and biases would start as 1 and 0
+        for name, parameter in model.named_parameters():  # otherwise gains and biases would be 1 and 0
             gain = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
             parameter.copy_(gain + draw.normal(*parameter.shape, scale=0.3))
     model.save_pretrained(folder)
-    (folder / "generation_config.json").unlink(missing_ok=True)  # says nothing of the model
+    (folder / "generation_config.json").unlink(missing_ok=True)  # not part of the model
 
     tokens = draw.integers(VOCABULARY, BATCH, CONTEXT)
     with torch.no_grad():

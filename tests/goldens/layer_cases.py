@@ -84,7 +84,7 @@ def add_feed_forward(goldens: GoldenFile) -> None:
     )
 
 
-# A block's parameters: our names and those of nn.TransformerEncoderLayer. The rows of the qkv
+# A block's parameters: linnet's names and those of nn.TransformerEncoderLayer. The rows of the qkv
 # weight are all queries, then all keys, then all values, each ordered by head.
 BLOCK_NAMES = {
     "norm1": "norm1",
@@ -117,7 +117,7 @@ def torch_block(width: int, heads: int, hidden: int, pre_norm: bool, bias: bool)
 
 
 def causal_mask(tokens: int) -> Tensor:
-    """True where a query (row) may not see a key (column), as nn.TransformerEncoderLayer wants it."""
+    """True where a query (row) must not see a key (column), as nn.TransformerEncoderLayer expects it."""
     return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 
 
@@ -151,7 +151,7 @@ def add_activations(goldens: GoldenFile) -> None:
         "silu": F.silu,
         "softplus": F.softplus,
     }
-    # Tails included, but not 16..30, where PyTorch's softplus cuts to x and is off by exp(-x).
+    # Includes the tails, but not 16..30, where PyTorch's softplus returns x, with an error of exp(-x).
     tails = torch.tensor([-40.0, -12.5, -6.0, -3.0, -0.0, 0.0, 3.0, 6.0, 12.5, 40.0], dtype=torch.float64)
     for case, function in functions.items():
         values = torch.cat([Draw(case).normal(14), tails]).reshape(4, 6)

@@ -4,7 +4,7 @@
     pip install torch numpy safetensors transformers pillow opencv-python-headless scikit-learn rouge-score
     python3 tests/goldens/make_goldens.py [FOLDER]
 
-Every case draws its inputs from a seed of its own name, so a new case changes no other one.
+Every case draws its inputs from a seed of its name, so a new case does not change the others.
 """
 
 import pathlib
@@ -37,7 +37,7 @@ import sequence_classifier_cases
 
 def main() -> None:
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
-    torch.set_num_threads(1)  # the order of sums, and so the last bits, would follow the thread count
+    torch.set_num_threads(1)  # the order of sums, and so the last bits, depend on the thread count
     torch.use_deterministic_algorithms(True)
     files = {
         "array": array_cases.build(),

@@ -23,7 +23,7 @@ def build() -> GoldenFile:
 
 
 def add_classes(goldens: GoldenFile) -> None:
-    """Accuracy and macro-F, also with classes that no row has, or is taken for, or both."""
+    """Accuracy and macro-F, also with classes that no row has, that no row is predicted to have, or both."""
     for case, rows, classes, used, taken in [
         ("classes_2", 30, 2, 2, 2),
         ("classes_10", 200, 10, 10, 10),
@@ -50,7 +50,7 @@ def add_classes(goldens: GoldenFile) -> None:
 
 
 def add_binary(goldens: GoldenFile) -> None:
-    """AUC and average precision; scores of few levels are often equal."""
+    """AUC and average precision. With few levels, many scores are equal."""
     for case, count, levels in [
         ("binary_few", 6, 4),
         ("binary_distinct", 50, 0),
@@ -92,7 +92,7 @@ def add_lists(goldens: GoldenFile) -> None:
         for k in (1, 3, 5, 10, 100):
             gains = 2.0**targets - 1
             value = dcg(gains[order], k) / dcg(np.sort(gains)[::-1], k)
-            if not levels and count > 1:  # scikit-learn wants two candidates, and has another rule for ties
+            if not levels and count > 1:  # scikit-learn needs two candidates, and has another rule for ties
                 np.testing.assert_allclose(value, metrics.ndcg_score([gains], [scores], k=k), rtol=1e-12)
             expected[f"ndcg_{k}"] = scalar(value)
         inputs = {"scores": torch.from_numpy(scores), "targets": torch.from_numpy(targets)}

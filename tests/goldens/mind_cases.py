@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens/mind: files in MIND's format, scores of their candidates, and how MIND's evaluation judges these.
+"""Writes tests/goldens/mind: files in MIND's format, scores of their candidates, and the results of MIND's evaluation.
 
     pip install numpy scikit-learn
     python3 tests/goldens/mind_cases.py
@@ -17,7 +17,7 @@ rng = np.random.default_rng(20211)
 
 
 def news(first: int, count: int) -> dict[str, str]:
-    """Lines of news.tsv by their ids. An id that dev repeats has another title there."""
+    """Lines of news.tsv by their ids. If dev repeats an id, it has another title there."""
     lines = {}
     for i in range(first, first + count):
         title = " ".join(rng.choice(WORDS, rng.integers(0 if i == 7 else 3, 12)))
@@ -28,7 +28,7 @@ def news(first: int, count: int) -> dict[str, str]:
 
 
 def impressions(first: int, count: int, known: list[str]) -> list[tuple[int, list[str], list[str], list[int]]]:
-    """Id, history, candidates and clicks of each."""
+    """Id, history, candidates and clicks of each impression."""
     made = []
     for i in range(first, first + count):
         history = list(rng.choice(known + ["N9999"], 60 if i % 10 == 3 else rng.integers(0, 12)))
@@ -40,7 +40,7 @@ def impressions(first: int, count: int, known: list[str]) -> list[tuple[int, lis
         clicks = (rng.random(len(candidates)) < 0.2).astype(int)
         clicks[rng.integers(len(candidates))] = 1
         if i % 9 == 5:
-            clicks[:] = i % 2  # one kind alone
+            clicks[:] = i % 2  # only clicked, or only unclicked
         made.append((i, history, candidates, list(map(int, clicks))))
     return made
 

@@ -50,7 +50,7 @@ def save(folder: pathlib.Path) -> None:
         np.savez_compressed(file, **{t: array(">" + t) for t in types})
     with open(folder / "unnamed.npz", "wb") as file:
         np.savez(file, np.arange(3), np.ones((2, 2), np.float32))
-    # Neither is what NumPy writes: a note beside an array, and an entry that was packed as NumPy never packs.
+    # NumPy writes neither of these: a text file beside an array, and an entry with another compression.
     with zipfile.ZipFile(folder / "note.npz", "w") as archive:
         archive.writestr(zipfile.ZipInfo("x.npy"), files["vector.npy"])
         archive.writestr(zipfile.ZipInfo("note.txt"), "hello")
@@ -59,7 +59,7 @@ def save(folder: pathlib.Path) -> None:
     with zipfile.ZipFile(folder / "comment.npz", "w") as archive:
         archive.comment = b"a comment of the whole archive"
         archive.writestr(zipfile.ZipInfo("folder/\N{GREEK SMALL LETTER ALPHA}.npy"), files["vector.npy"])
-    # As large archives are written.
+    # In the form of large archives.
     limit, zipfile.ZIP64_LIMIT = zipfile.ZIP64_LIMIT, 0
     with zipfile.ZipFile(folder / "zip64.npz", "w") as archive:
         archive.writestr(zipfile.ZipInfo("x.npy"), files["vector.npy"])

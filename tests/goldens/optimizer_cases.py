@@ -111,7 +111,7 @@ def run_optimizer(
 
 
 def add_average(goldens: GoldenFile) -> None:
-    """Averages of parameters that are drawn anew for each step."""
+    """Averages of parameters that are random in each step."""
     draw, steps = Draw("average"), 6
     weights = draw.normal(steps, 4, 3)
     model = torch.nn.Linear(3, 4, bias=False, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The parts of Pathfinder's images, drawn by Pillow and OpenCV, with which their authors drew them."""
+"""The parts of Pathfinder's images, drawn by Pillow and OpenCV, which the authors of Pathfinder used."""
 
 import math
 
@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 
 from golden_file import Draw, GoldenFile
 
-CENTRE = 8  # of the canvas of a paddle, whose side is 17
+CENTRE = 8  # of a paddle's canvas, whose side is 17
 
 
 def resized(image: np.ndarray, side: int) -> np.ndarray:
@@ -35,7 +35,7 @@ def paddle(end: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_tails(mask: np.ndarray) -> np.ndarray:
-    """The tails that a first paddle may have, of an image that is free but for a border of 14."""
+    """The possible tails of a first paddle, in an image that is free except for a border of 14."""
     covered = np.ones((32, 32))
     covered[14:18, 14:18] = 0
     covered = cv2.dilate(covered, (mask[:7, :7] == 255).astype(np.uint8))

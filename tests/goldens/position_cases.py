@@ -1,4 +1,4 @@
-"""Rotary and sinusoidal positions: from the papers' formulas, and checked against Hugging Face's LLaMA."""
+"""Rotary and sinusoidal positions by the papers' formulas, compared with Hugging Face's LLaMA."""
 
 import math
 
@@ -23,7 +23,7 @@ def rotate(x: Tensor, start: int) -> Tensor:
 
 
 def check_against_llama(x: Tensor, start: int) -> None:
-    """LLaMA's own takes [B, H, N, D], and computes its angles in float32."""
+    """LLaMA's own function takes [B, H, N, D], and computes its angles in float32."""
     dim, tokens = x.shape[-1], x.shape[-2]
     config = transformers.LlamaConfig(
         hidden_size=dim, num_attention_heads=1, head_dim=dim, rope_parameters={"rope_type": "default", "rope_theta": BASE}
@@ -34,7 +34,7 @@ def check_against_llama(x: Tensor, start: int) -> None:
 
 
 def sinusoidal(count: int, width: int, start: int) -> Tensor:
-    """Vaswani et al. 2017, section 3.5, number by number."""
+    """Vaswani et al. 2017, section 3.5, element by element."""
     table = torch.zeros(count, width, dtype=torch.float64)
     for row in range(count):
         for i in range(width // 2):
@@ -44,12 +44,12 @@ def sinusoidal(count: int, width: int, start: int) -> Tensor:
 
 
 def attention(x: Tensor, qkv: Tensor, out: Tensor, heads: int, mechanism: str) -> Tensor:
-    """Causal self-attention of x [B, N, C] whose queries and keys are rotated, and whose values are not."""
+    """Causal self-attention of x [B, N, C] with rotated queries and keys, but not values."""
     batch, tokens, width = x.shape
     q, k, v = (part.view(batch, tokens, heads, width // heads).transpose(1, 2) for part in (x @ qkv.T).chunk(3, -1))
     if mechanism == "softmax":
         o = F.scaled_dot_product_attention(rotate(q, 0), rotate(k, 0), v, is_causal=True)
-    else:  # fastmax2, which rotates what it has standardised
+    else:  # fastmax2, which rotates after standardising
         q, k = (rotate(F.layer_norm(part, part.shape[-1:], eps=1e-5), 0) for part in (q, k))
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         weights = (1 + scores + scores**2 / 2).tril()

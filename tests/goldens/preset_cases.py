@@ -1,6 +1,6 @@
-"""The presets' models, made of PyTorch's own modules, and ten steps of each preset's training.
+"""The presets' models, made of PyTorch's modules, and ten training steps of each preset.
 
-The settings are those of the presets, written out here once more, with a smaller width, context and image.
+This file repeats the settings of the presets, with a smaller width, context and image.
 """
 
 import torch
@@ -85,7 +85,7 @@ def train(
         for ours, theirs in names.items():
             gain = 1.0 if "norm" in ours and ours.endswith("weight") else 0.0
             value = gain + draw.normal(*parameters[theirs].shape, scale=0.3)
-            parameters[theirs].copy_(value.float())  # exact in float32 after the sum, too
+            parameters[theirs].copy_(value.float())  # rounded, so that it is exact in float32 after the sum, too
     results = {"inputs": inputs, "targets": targets}
     results |= {f"start_{ours}": parameters[theirs].detach().clone() for ours, theirs in names.items()}
 
@@ -104,7 +104,7 @@ def train(
         optimizer.step()
         if step + 1 < STEPS:
             schedule.step()
-    assert not norms or max(norms) > clip, norms  # else a run without it would pass
+    assert not norms or max(norms) > clip, norms  # otherwise training without clipping would pass the test
     results |= {"losses": torch.stack(losses), "rates": torch.tensor(rates, dtype=torch.float64)}
     return results | {f"end_{ours}": parameters[theirs].detach().clone() for ours, theirs in names.items()}
 

@@ -59,7 +59,7 @@ def encode(w: dict[str, Tensor], x: Tensor, mask: Tensor) -> Tensor:
         return t.reshape(BATCH, TOKENS, HEADS, WIDTH // HEADS)
 
     def pool(name: str, t: Tensor) -> Tensor:
-        """The sum of a column, weighted per head by logits from all of its numbers: [B, 1, H, D]."""
+        """The sum of a column over the tokens, with weights of each head by logits from all numbers: [B, 1, H, D]."""
         logits = linear(name, t) / math.sqrt(WIDTH // HEADS) + (1 - mask)[..., None] * -10000
         return (torch.softmax(logits, 1)[..., None] * heads(t)).sum(1, keepdim=True)
 

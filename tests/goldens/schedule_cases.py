@@ -54,7 +54,7 @@ def build() -> GoldenFile:
 
 
 def add_ends(add: Callable[[str, dict, Callable[[int], float]], None]) -> None:
-    """Where first, last and highest rates meet. What PyTorch has no rates for, the steps past the last, keep its."""
+    """Cases where the first, last and highest rates coincide. Steps after PyTorch's last keep its last rate."""
     for warmup, steps in [(0, 60), (1, 2), (7, 8), (20, 60), (0, 1)]:
         decay = {"lr": 3e-3, "min_lr": 2e-4, "warmup": warmup, "steps": steps}
         for op, formula in [("warmup_cosine", warmup_cosine), ("warmup_linear", warmup_linear)]:
@@ -89,7 +89,7 @@ def add_falls(add: Callable[[str, dict, Callable[[int], float]], None]) -> None:
 
 
 def warmup_stable_decay(it: int, lr: float, min_lr: float, warmup: int, decay: int, steps: int, one_minus_sqrt: bool):
-    """A rise as nanoGPT's, a constant rate, and a fall of Hägele et al. 2024, eq. 1, down to min_lr."""
+    """nanoGPT's warm-up, a constant rate, and the decay of Hägele et al. 2024, eq. 1, down to min_lr."""
     if it < warmup:
         return lr * (it + 1) / (warmup + 1)
     fraction = min(max(it - (steps - decay), 0) / decay, 1.0)
@@ -97,7 +97,7 @@ def warmup_stable_decay(it: int, lr: float, min_lr: float, warmup: int, decay: i
 
 
 def add_plateaus(goldens: GoldenFile) -> None:
-    """Rates after each of some measurements, which get better more and more slowly."""
+    """Rates after each of some measurements, which improve more and more slowly."""
     draw = Draw("plateau")
     measurements = 1.0 / (1.0 + torch.arange(ITERATIONS)) + 0.01 * draw.normal(ITERATIONS).abs()
     for case, mode, settings in [
@@ -116,7 +116,7 @@ def add_plateaus(goldens: GoldenFile) -> None:
 
 
 def torch_decay(op: str, lr: float, min_lr: float, warmup: int, steps: int) -> list[float]:
-    """The rates of iterations 0 to `steps` of PyTorch's own schedules, one after the other."""
+    """The rates of iterations 0 to `steps` of PyTorch's schedules, used one after the other."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=lr)
     if op == "warmup_cosine":
         fall = CosineAnnealingLR(optimizer, T_max=steps - warmup, eta_min=min_lr)
@@ -139,7 +139,7 @@ def rates_of(optimizer: torch.optim.Optimizer, schedule: LRScheduler, count: int
 
 
 def warmup_then(decay: Callable[[float], float], it: int, lr: float, min_lr: float, warmup: int, steps: int):
-    """nanoGPT's schedule; `decay` maps the fraction done, 0..1, to the share of lr - min_lr left."""
+    """nanoGPT's schedule; `decay` maps the finished fraction, 0..1, to the remaining share of lr - min_lr."""
     if it < warmup:
         return lr * (it + 1) / (warmup + 1)
     fraction = min((it - warmup) / (steps - warmup), 1.0)

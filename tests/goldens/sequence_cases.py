@@ -1,4 +1,4 @@
-"""Sequences of different lengths, padded to one."""
+"""Sequences of different lengths, padded to the same length."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from golden_file import Draw, GoldenFile
 
-# name: PyTorch's options, the sequences' lengths, the dims behind them
+# name: PyTorch's options, the sequences' lengths, the dims after them
 CASES = {
     "plain": ({}, [3, 5, 2], []),
     "batch_first": ({"batch_first": True, "padding_value": -1.5}, [3, 5, 2], [4]),

@@ -26,7 +26,7 @@ def build() -> GoldenFile:
         inputs = {name: draw.normal(*shape, scale=0.3) for name, shape in shapes(pooling, pairs).items()}
         constants = {}
         if pooling == "attention":
-            constants["pool.fc2.bias"] = inputs.pop("pool.fc2.bias")  # it cancels, so that its gradient is rounding
+            constants["pool.fc2.bias"] = inputs.pop("pool.fc2.bias")  # it cancels, so its gradient is only rounding
         constants |= tokens(draw, "", LENGTHS)
         if pairs:
             constants |= tokens(draw, "2", OTHER_LENGTHS)
@@ -67,7 +67,7 @@ def shapes(pooling: str, pairs: bool) -> dict[str, tuple[int, ...]]:
 
 
 def tokens(draw: Draw, suffix: str, lengths: list[int]) -> dict[str, Tensor]:
-    """Ids [B, N], random at padding too, and the padding mask, false there."""
+    """Ids [B, N], also random at padding, and the padding mask, which is false there."""
     longest = max(lengths)
     ids = draw.integers(VOCABULARY, len(lengths), longest)
     return {f"ids{suffix}": ids, f"padding_mask{suffix}": torch.arange(longest) < torch.tensor(lengths)[:, None]}

@@ -1,10 +1,10 @@
-"""Texts whose ROUGE is a golden: fifty references and predictions, and some predictions with several references."""
+"""Texts for the goldens of ROUGE: fifty references and predictions, and some predictions with several references."""
 
 import random
 
 
 def drawn(seed: int, words: int, longest: int, lines: int) -> tuple[str, str]:
-    """Two texts of a few words, which have many common subsequences of one length."""
+    """Two texts of a few different words, which have many common subsequences of the same length."""
     rng = random.Random(seed)
 
     def text() -> str:
@@ -29,7 +29,7 @@ PAIRS = [
     ("a b c d e f g", "g f e d c b a"),
     ("a longer reference that goes on and on for a while", "goes on"),
     ("short", "a prediction that is very much longer than what it is compared with, and short"),
-    # Words that come several times.
+    # Words that occur several times.
     ("the the the the", "the cat the"),
     ("the cat the", "the the the the"),
     ("to be or not to be", "to be to be to be"),
@@ -52,7 +52,7 @@ PAIRS = [
     ("emoji 🎉 split🎉words", "emoji split words"),
     ("tab\tand\r\nline\u2028ends\u00a0here", "tab and line ends here"),
     ("UPPER lower MiXeD", "upper LOWER mixed"),
-    # Words with one stem.
+    # Words with the same stem.
     ("running runner runs easily generously happiness", "run runners running easy generous happy"),
     ("dying skies and news of innings", "die sky and new of inning"),
     ("The nations nationally rationalized relations", "a nation's rational relational nationality"),
@@ -73,7 +73,7 @@ PAIRS = [
         "Researchers trained models with linear attention.\nThey were faster on long texts, and nearly as accurate.",
         "Linear attention trains faster.\nModels are nearly as accurate on long texts.\nThey read faster, too.",
     ),
-    # Drawn words.
+    # Random words.
     drawn(1, words=3, longest=8, lines=4),
     drawn(2, words=4, longest=12, lines=3),
     drawn(3, words=2, longest=20, lines=2),
@@ -85,7 +85,7 @@ assert len(PAIRS) == 50
 
 SEVERAL_REFERENCES = [
     (["the cat sat on the mat", "a cat was sitting there", "dogs"], "a cat sat there"),
-    (["a", "a b x y z"], "a b c"),  # the same F1 of other precisions
+    (["a", "a b x y z"], "a b c"),  # the same F1 with different precisions
     (["a b x y z", "a"], "a b c"),
     (["x", "a b c d", "a b"], "a b c"),
     (["Rain fell.\nThe match was called off.", "The match was off.\nIt rained."], "It rained.\nThe match is off."),

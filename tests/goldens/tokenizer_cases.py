@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/goldens/tokenizer: files of Hugging Face's tokenizers and transformers, and what these make of texts.
+"""Writes tests/goldens/tokenizer: files of Hugging Face's tokenizers and transformers, and their results for texts.
 
     pip install tokenizers==0.23.3 transformers==5.24.0 torch
     python3 tests/goldens/tokenizer_cases.py data/tinyshakespeare/input.txt
@@ -44,7 +44,7 @@ def byte_characters():
 
 
 def pieces_of(content):
-    """Hugging Face takes no invalid bytes; a replacement character in the place of each is of the same class."""
+    """Hugging Face does not accept invalid bytes. A replacement character in place of each has the same class."""
     characters = content.decode("utf-8", "surrogateescape")
     replaced = "".join("\ufffd" if 0xDC80 <= ord(c) < 0xDD00 else c for c in characters)
     offsets = [place for _, place in rule.pre_tokenize_str(replaced)]
@@ -64,7 +64,7 @@ def save_cases(folder):
     files = str(folder / "vocab.json"), str(folder / "merges.txt")
     whole = Tokenizer(models.BPE.from_file(*files))
     whole.pre_tokenizer = rule
-    piece_by_piece = Tokenizer(models.BPE.from_file(*files))  # takes bytes that are no text, spelled as characters
+    piece_by_piece = Tokenizer(models.BPE.from_file(*files))  # takes any bytes, spelled as characters
     spelled = byte_characters()
     draw = random.Random(1)
     mixed = " \n\t'\u00a0\u3000sStrevmlld aéßΩя中あ1½²Ⅷ😀\u0301\u200d_-.,!"
@@ -84,7 +84,7 @@ def save_cases(folder):
 
 
 def save_model(folder, tokens, text):
-    """A small GPT-2 that has learned a little, so that its text varies, and how it goes on from prompts."""
+    """A small GPT-2 that has learned a little, so that its text varies, and its continuations of prompts."""
     torch.manual_seed(1)
     config = transformers.GPT2Config(
         vocab_size=VOCABULARY, n_positions=CONTEXT, n_embd=32, n_layer=2, n_head=2, resid_pdrop=0.0, embd_pdrop=0.0,
@@ -102,7 +102,7 @@ def save_model(folder, tokens, text):
         optimizer.zero_grad()
     print(f"loss {loss.item():.3f}")
     model.eval().save_pretrained(folder)
-    (folder / "generation_config.json").unlink(missing_ok=True)  # says nothing of the model
+    (folder / "generation_config.json").unlink(missing_ok=True)  # not part of the model
 
     model = transformers.GPT2LMHeadModel.from_pretrained(folder, dtype=torch.float64).eval()
     continuations = []

@@ -1,7 +1,8 @@
 """Small changes of C++ source text, for mutate.py.
 
-The text is cut into tokens, and no more is known of C++ than clang-format shows: an operator with a space on both sides
-has two operands, `<` without is a template's. What is wrong about a mutant the compiler says, and it is not counted.
+The text is cut into tokens. The script does not parse C++; it relies on clang-format's spaces: an operator with a space
+on both sides has two operands, and `<` without spaces begins template arguments. A mutant that does not compile is not
+counted.
 """
 
 import hashlib
@@ -16,13 +17,13 @@ class Token(typing.NamedTuple):
 
 
 class Mutant(typing.NamedTuple):
-    path: str  # of the file, from the project's root
+    path: str  # the file, from the project's root
     kind: str
     line: int  # from 1 on
     begin: int
     end: int  # text[begin:end] of the file becomes:
     new: str
-    was: str  # the line, and what it becomes
+    was: str  # the line before and after
     becomes: str
     id: str  # path and a hash of kind, line and occurrence: moves with the line
 
@@ -43,14 +44,14 @@ BINARY = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*", "+=": "-=", "-=": "+
 KINDS = dict.fromkeys(("+", "-", "*", "/", "%", "+=", "-=", "*=", "/="), "arithmetic")
 KINDS |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), "comparison") | dict.fromkeys(("&&", "||"), "logic")
 WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
-# Where a term of a sum ends.
+# Tokens that end a term of a sum.
 TERM_ENDS = {"+", "-", "<", "<=", ">", ">=", "==", "!=", "&&", "||", ",", ";", "?", ":", "<<", "=", "+=", "-=", "*=",
              "/=", ")", "]", "}", "{"}
-# No values: what is thrown or said, what the compiler checks, what names things.
+# Statements without a value to change: exceptions and messages, compile-time checks, names.
 UNTOUCHED = {"throw", "static_assert", "using", "namespace", "template", "operator", "asm", "friend"}
 MESSAGES = {"format", "alignas", "sizeof", "Call", "refuse_device"}
 WITHOUT_EFFECT = {"reserve", "yield", "sched_yield", "_mm_pause"}  # calls that change nothing but speed
-# Last words of arguments that differ in type from those without.
+# Last words of arguments whose type differs from that of arguments without them.
 DISTINCT = {"where", "device", "dtype", "shape", "strides", "options", "keep", "true", "false"}
 FLOATING = {"double", "float", "T", "Tensor"}  # results of functions that may become NaN
 QUALIFIERS = {"const", "noexcept", "override", "final"}  # between a function's parameters and its body
@@ -111,7 +112,7 @@ class File:
                 fixed.update(range(i, end))
             elif token.text in MESSAGES and self.at(i + 1) == "(" and i + 1 in self.partner:
                 fixed.update(range(i, self.partner[i + 1] + 1))
-            elif token.text == "if" and i + 1 in self.partner:  # a second device, which builds without CUDA lack
+            elif token.text == "if" and i + 1 in self.partner:  # a second device, which needs a build with CUDA
                 if re.search(r"device\(\) !=|is_cuda|Device::cuda", self.source(i + 1, self.partner[i + 1])):
                     fixed.update(range(i, self.partner[i + 1] + 1))
             elif token.text == "Call" and self.at(i + 2) == "(" and i + 2 in self.partner:
@@ -145,7 +146,7 @@ class File:
                 self.add("sign", i, i + 1, "")
             elif text in WORDS and (text in ("true", "false") or self.at(i - 1) == "::"):
                 self.add("constant", i, i + 1, WORDS[text])
-            elif text[0].isdigit() and self.at(i - 1) not in ("<", "<=", ">", ">="):  # whose mutants do the same
+            elif text[0].isdigit() and self.at(i - 1) not in ("<", "<=", ">", ">="):  # its own mutants do the same
                 self.number(i)
             elif text == "return" and self.result_type(i) in FLOATING:
                 self.nan(i)
@@ -166,7 +167,7 @@ class File:
             self.add("constant", i, i + 1, f"({text} * 1.01)" if value else text.replace("0.0", "1.0"))
 
     def result_type(self, i: int) -> str:
-        """The last word of the type of the function around a token; empty where none is written."""
+        """The last word of the return type of the function around a token; empty if none is written."""
         while i > 0:
             i -= 1
             if self.at(i) in CLOSE:
@@ -226,7 +227,7 @@ class File:
                 self.add("swapped arguments", a, d, f"{second}, {first}")
 
     def may_be_alike(self, a: int, b: int, c: int, d: int) -> bool:
-        """Whether two arguments may have one type, as far as their words tell; the compiler says the rest."""
+        """Whether two arguments may have the same type, judged by their words; the compiler decides the other cases."""
         def sort(begin: int, end: int) -> str:
             first = self.at(begin)
             if first[-1] in "\"'" or first in "[{*&":
@@ -236,7 +237,7 @@ class File:
         return sort(a, b) == sort(c, d)
 
     def drop_call(self, i: int) -> None:
-        """A statement that is one call and nothing else; what it does is not done."""
+        """Leaves out a statement that is only a call."""
         at, name = i, False
         while self.at(at) in ("::", ".", "->") or re.match(r"[A-Za-z_]", self.at(at)):
             word = bool(re.match(r"[A-Za-z_]", self.at(at)))

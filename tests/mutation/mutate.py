@@ -24,23 +24,23 @@ FILES = ["core/**/*.cpp", "core/**/*.h", "ops/**/*.cpp", "ops/**/*.h", "nn/**/*.
          "examples/support/run/checkpoint.cpp", "examples/support/run/run_folder.cpp",
          "examples/support/run/training*.cpp"]
 NOT = {"ops/cpu/dispatch.cpp"}  # depends on the machine: .ci/run tries it on other machines
-DEPENDANTS = 5  # of a header: with more it would take too long
+DEPENDANTS = 5  # objects that include a header: with more, a mutant would take too long
 LONG = {"tests/core/autograd/deep_graph_test.cpp", "tests/nn/allocation_failure_test.cpp",
         "tests/nn/allocation_test.cpp",
         "tests/ops/fastmax/fastmax_forms_test.cpp"}
-PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # in tests that run them
-ISA = "baseline"  # the kernels that mutants are made of, which every machine can run
+PROGRAMS = re.compile(r'tiny_run\.h|LINNET_BIN_DIR|run_program\((\w+, )?"')  # found in tests that run programs
+ISA = "baseline"  # mutants change only these kernels, which every machine can run
 LIMITS = ["prlimit", "--core=0", f"--as={8 << 30}", f"--fsize={1 << 30}"]
 
 
 def words_of(command: str) -> list[str]:
-    """Of the one program that a command of Ninja's file runs, without a launcher such as ccache."""
+    """The arguments of the program that a command in Ninja's file runs, without a launcher such as ccache."""
     words = [word for word in shlex.split(command) if word not in (":", "&&")]
     return words[1:] if pathlib.Path(words[0]).name == "ccache" else words
 
 
 class Build:
-    """How the project was built: what CMake wrote for Ninja."""
+    """How the project was built, from the files that CMake wrote for Ninja."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
@@ -53,7 +53,7 @@ class Build:
         if not self.rules.keys() >= {*archives, "bin/linnet_tests"}:
             sys.exit(f"mutate.sh: {folder} is no build by Ninja with programs, tests and a static library; "
                      "./tests/run.sh makes one")
-        self.sources = {}  # of the library: by file, the object that mutants take the place of
+        self.sources = {}  # the library's files, each with the object that a mutant replaces
         self.library = [word for archive in archives
                         for word in shlex.split(self.rules[archive]["command"]) if word.endswith(".o")]
         for output in self.library:
@@ -85,7 +85,7 @@ class Build:
         return users
 
     def objects_of(self, path: str) -> list[str] | None:
-        """What is to be compiled again when the file changes, or None when that is too much."""
+        """The objects to compile again when the file changes, or None if they are too many."""
         if not path.endswith(".h"):
             return [self.sources[path]] if path in self.sources else None
         users = {user for user in self.users.get(path, set())
@@ -113,7 +113,7 @@ class Build:
         return words_of(self.rules[program]["command"])
 
     def link(self, program: str, folder: pathlib.Path, replaced: dict[str, pathlib.Path]) -> bool:
-        """With other objects for some of its own, or of the archives, which then do without the members."""
+        """Links the program with other objects in place of some of its own or of its archives; whether it succeeded."""
         words = self.link_words(program)
         others = [str(path) for output, path in replaced.items() if output not in words]
         words = [str(replaced.get(word, word)) for word in words]
@@ -122,7 +122,7 @@ class Build:
 
 
 class Tests:
-    """The files of tests, and what is known of each without a mutant."""
+    """The test files, and how long each takes and whether it passes without a mutant."""
 
     def __init__(self, build: Build):
         objects = [word for word in build.link_words("bin/linnet_tests") if word.endswith(".o")]
@@ -130,13 +130,13 @@ class Tests:
         texts = {source.relative_to(ROOT).as_posix(): source.read_text() for source in sources}
         self.files = [file for file, text in texts.items() if "TEST_CASE" in text]
         self.of_programs = {file for file in self.files if PROGRAMS.search(texts[file])}
-        self.seconds: dict[str, float] = {}  # of the last run that passed
+        self.seconds: dict[str, float] = {}  # time of the last run that passed
         self.passes: dict[str, bool] = {}  # without a mutant
         self.lock = threading.Lock()
         self.end = math.inf  # in time.monotonic(): no test begins after it
 
     def order_for(self, path: str, thorough: bool) -> list[str]:
-        """First those named like the changed file, then those of its room, then the others, each from the quickest."""
+        """First those named like the changed file, then those of its folder, then the others; the fastest first."""
         def words(name: str) -> list[str]:
             return pathlib.Path(name).stem.removesuffix("_test").split("_")
 
@@ -154,7 +154,7 @@ class Tests:
                       key=lambda file: (not room(file), -alike(file), self.seconds.get(file, 0), file))
 
     def limit(self, file: str) -> int:
-        """Seconds, a multiple of what it takes on a busy machine."""
+        """The time limit in seconds: a multiple of its time on a busy machine."""
         return 900 if file in LONG or file in self.of_programs else 120
 
 
@@ -174,7 +174,7 @@ class Worker:
         self.own: dict[str, pathlib.Path] = {}
 
     def own_objects(self) -> dict[str, pathlib.Path]:
-        """Those of the tests that say where the programs are: in this folder."""
+        """The objects of tests that hold the programs' folder, compiled for this folder."""
         place = ["-ULINNET_BIN_DIR", f'-DLINNET_BIN_DIR="{self.folder / "bin"}"']
         for output in self.build.link_words("bin/linnet_tests"):
             if (output.endswith(".o") and output not in self.own and
@@ -185,7 +185,7 @@ class Worker:
         return self.own
 
     def test(self, file: str, folder: pathlib.Path) -> str:
-        """An empty text, or what failed."""
+        """How the tests of a file fail; empty if they pass."""
         variables = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
         variables |= {"TMPDIR": str(self.folder / "tmp"), "LINNET_ISA": ISA, "LINNET_NUM_THREADS": "2",
                       "LINNET_KILLS": "1", "LINNET_KILL_SEED": "1"}
@@ -199,7 +199,7 @@ class Worker:
             except subprocess.TimeoutExpired:
                 status = None
             try:
-                os.killpg(process.pid, signal.SIGKILL)  # with what it started
+                os.killpg(process.pid, signal.SIGKILL)  # also the processes that it started
             except ProcessLookupError:
                 pass
             process.wait()
@@ -213,7 +213,7 @@ class Worker:
         return f"{file}: {cases[-1] if cases else f'ended with status {status}'}"
 
     def passes_without_mutant(self, file: str) -> bool:
-        """Asked before a mutant counts as caught."""
+        """Whether the test file passes now without the mutant, which must hold before a mutant counts as caught."""
         with self.tests.lock:
             if file not in self.tests.passes:
                 failure = self.test(file, self.build.folder)
@@ -258,7 +258,7 @@ class Worker:
             if file in self.tests.of_programs and programs:
                 for program in self.build.programs:
                     self.build.link(program, self.folder / "bin", replaced)
-                programs = False  # which are there now
+                programs = False  # they are linked now
             begin = time.monotonic()
             failure = self.test(file, self.folder)
             if not failure:
@@ -269,7 +269,7 @@ class Worker:
 
 
 def chosen(mutants: list[Mutant], seed: int) -> list[Mutant]:
-    """In an order by the seed, which a change elsewhere leaves as it is: one of each file, then a second of each, …"""
+    """The mutants in an order given by the seed: one of each file, then a second of each, … Edits elsewhere keep it."""
     def shuffled(mutant: Mutant) -> str:
         return hashlib.sha256(f"{seed} {mutant.id}".encode()).hexdigest()
 
@@ -292,18 +292,18 @@ def describe(mutant: Mutant) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/mutate.sh", description=__doc__)
-    parser.add_argument("--count", type=int, default=40, help="mutants to judge (40)")
-    parser.add_argument("--seed", type=int, default=1, help="which (1)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="after these no mutant and no test begins, and "
-                        "the share is that of the mutants judged so far (no limit)")
-    parser.add_argument("--files", default="*", metavar="GLOB", help="of these files alone, such as 'ops/cpu/*'")
-    parser.add_argument("--mutants", nargs="+", metavar="ID", help="these alone, whether or not they are explained")
-    parser.add_argument("--thorough", action="store_true", help="try each mutant with all tests; otherwise not with "
-                        "those of another subject that take long or run programs")
+    parser.add_argument("--count", type=int, default=40, help="number of mutants to test (40)")
+    parser.add_argument("--seed", type=int, default=1, help="chooses the mutants (1)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after this time no mutant and no test begins, "
+                        "and the share is that of the mutants tested so far (no limit)")
+    parser.add_argument("--files", default="*", metavar="GLOB", help="only mutants of these files, such as 'ops/cpu/*'")
+    parser.add_argument("--mutants", nargs="+", metavar="ID", help="only these, even if they are in survivors.txt")
+    parser.add_argument("--thorough", action="store_true", help="run all tests for each mutant, also slow tests "
+                        "of other subjects and those that run programs")
     parser.add_argument("--list", action="store_true", help="print the mutants instead of trying them")
-    parser.add_argument("--share", type=float, default=95, help="per cent to be caught, or the status is 1 (95)")
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="what ./tests/run.sh built (build)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one a processor)")
+    parser.add_argument("--share", type=float, default=95, help="exit with status 1 if fewer per cent are caught (95)")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="that of ./tests/run.sh (build)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one for each processor)")
     arguments = parser.parse_args()
 
     build = Build(arguments.build.resolve())
@@ -336,7 +336,7 @@ def judge(build: Build, order: list[Mutant], arguments: argparse.Namespace) -> i
     in_work = 0
 
     def take() -> Mutant | None:
-        """The next mutant, once it is sure that it is needed: one in work may prove not to count."""
+        """The next mutant, when it is sure to be needed, since a mutant that is being tested may not count."""
         nonlocal in_work
         with changed:
             while waiting and time.monotonic() < tests.end:

@@ -12,13 +12,14 @@
 #include "tests/support/files.h"
 #include "tests/support/threads.h"
 
-/// Every request for memory of a training step, of loading, saving and generating text fails once. Each time an error
-/// comes out, nothing leaks, nothing is half done, and the same objects then do the same work to the same bits.
+/// Every allocation of a training step, of loading, saving and generating text fails once. Each time an error is
+/// thrown, nothing leaks, nothing is half done, and the same objects can then do the same work with bit-identical
+/// results.
 
 namespace linnet::test {
 namespace {
 
-/// A small model in training, and all that its next step depends on.
+/// A small model in training, with the whole state on which its next step depends.
 template <class Model>
 class Training {
  public:
@@ -59,7 +60,7 @@ class Training {
     rng_.set_state(rng_state_);
   }
 
-  /// All numbers that training has come to.
+  /// All numbers of the training's state.
   std::vector<double> numbers() const {
     std::vector<double> all;
     for (const auto& states : {model_.state(), optimizer_.state()}) {
@@ -167,7 +168,7 @@ TEST_CASE("memory: an optimizer that could not be loaded for want of memory is w
                       if (failed) REQUIRE(training.numbers() == before);
                       training.go_back();
                     });
-  // One that has made no step has no moments to copy to.
+  // An optimizer without a step has no moments to copy to.
   std::unique_ptr<nn::AdamW> fresh;
   fail_each_request(
       [&] {

@@ -60,11 +60,11 @@ class Training {
   uint64_t step_ = 0;
 };
 
-/// Steps until all blocks that a step needs are there: the first one makes the optimizer's moments, of blocks that
-/// the second one then lacks.
+/// The number of steps until the cache has all blocks that a step needs. The first step makes the optimizer's
+/// moments, whose blocks the second step then lacks.
 constexpr int kWarmUp = 2;
 
-/// What steps ask the C library for.
+/// The requests of steps to the C library.
 struct Asked {
   int64_t small = 0, large = 0, mmaps = 0;
 
@@ -75,24 +75,24 @@ struct Asked {
   }
 };
 
-/// The same memory, which the compiler cannot know to be unused: it may leave out calls for such.
+/// The same memory. The compiler cannot know that it is unused; otherwise it may leave out the allocation.
 void* kept(void* memory) {
   static void* volatile place;
   place = memory;
   return place;
 }
 
-/// Makes a step.
+/// Makes a step, and returns its requests.
 Asked asked_by_step(Training& training) {
   Asked asked;
   {
-    // A float for each token and head is more; the nodes of the tape, and lists of all of them, are less.
+    // Smaller than a float for each token and head, larger than a node of the tape or a list of all nodes.
     const AllocationCount count(4096);
     backward(training.loss());
     asked.add(count);
   }
   {
-    // The least matrix has this much; lists of all parameters, of up to 200 bytes for each, are less.
+    // The size of the smallest matrix. Lists of all parameters, with up to 200 bytes for each, are smaller.
     const AllocationCount count(32768);
     training.update();
     asked.add(count);
@@ -100,8 +100,8 @@ Asked asked_by_step(Training& training) {
   return asked;
 }
 
-/// How many ops make a step, at least: those of the forward pass that are recorded, views among them, and after it
-/// each call of a kernel, with no views.
+/// The least number of ops in a step: the recorded ops of the forward pass, including views, and after it every call
+/// of a kernel, without views.
 int64_t ops_of_step(Training& training) {
   const int64_t before = live_tape_nodes();
   const Tensor loss = training.loss();
@@ -155,11 +155,11 @@ TEST_CASE("a warm training step takes no memory for tensors, and few small alloc
   const bool counted = allocations_are_counted("the allocations of a training step");
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
-    release_cached_memory();  // blocks that others left would do for what a step lacks
+    release_cached_memory();  // otherwise a step could use blocks that other tests left
     Training training(mechanism);
     for (int i = 0; i < kWarmUp; ++i) training.step();
 
-    const int64_t requests = memory_stats().requests;  // of all sizes
+    const int64_t requests = memory_stats().requests;  // requests of all sizes
     const Asked asked = asked_by_step(training);
     CHECK(memory_stats().requests == requests);
     if (!counted) continue;
@@ -170,8 +170,8 @@ TEST_CASE("a warm training step takes no memory for tensors, and few small alloc
   }
 }
 
-// Which thread takes a task is chance, and for each kind of task a thread has working memory of its own from its
-// first one on, whenever that is. So there may be calls in any step, but only for that, and not for much.
+// Which thread gets a task is random, and a thread allocates its working memory for a kind of task at the first such
+// task. So any step may have allocations, but only for working memory, and only small ones.
 TEST_CASE("with several threads training takes no more memory than what each thread keeps") {
   constexpr int kThreads = 4, kSteps = 10;
   constexpr int64_t kKept = int64_t{2} << 20;  // core/device/allocator.h
@@ -179,7 +179,7 @@ TEST_CASE("with several threads training takes no more memory than what each thr
   const bool counted = allocations_are_counted("the allocations of training with several threads");
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
-    release_cached_memory();  // blocks that others left would do for what a step lacks
+    release_cached_memory();  // otherwise a step could use blocks that other tests left
     Training training(mechanism);
     for (int i = 0; i < kWarmUp; ++i) training.step();
 

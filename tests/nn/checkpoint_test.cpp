@@ -1,4 +1,4 @@
-/// nn::Checkpoint: a loop that stops and goes on has the bits of one that never stopped, and an error changes
+/// nn::Checkpoint: a loop that stops and resumes has the same bits as one that never stopped, and an error changes
 /// nothing.
 
 #include <doctest/doctest.h>
@@ -33,14 +33,14 @@ struct Net : nn::Module {
   std::optional<nn::Dropout> dropout;
 };
 
-/// A user's own part: how often each class came.
+/// A user's own part: how often each class occurred.
 struct Counts {
   Tensor counts = zeros({2}, DType::int64);
   TensorMap state() const { return {{"counts", counts}}; }
   void load_state(const TensorMap& state) { counts.copy_(state.at("counts")); }
 };
 
-/// All that a user's own loop has.
+/// The objects of a user's own loop.
 struct Loop {
   explicit Loop(const std::filesystem::path& path, uint64_t seed = 7) : rng(seed), checkpoint(path) {
     checkpoint.add("model", model).add("optimizer", optimizer).add("average", average).add("plateau", plateau);
@@ -225,7 +225,7 @@ TEST_CASE("Checkpoint: a loader with other batches is refused") {
     CHECK_THROWS_WITH_AS(nn::Checkpoint(path).add("loader", other).load(),
                          doctest::Contains("is of another run: loader: its options are batch "), ValueError);
   }
-  nn::Loader same(data, {.batch = 2, .seed = 1, .prefetch = 0, .num_workers = 3});  // which change no batch
+  nn::Loader same(data, {.batch = 2, .seed = 1, .prefetch = 0, .num_workers = 3});  // these options change no batch
   nn::Checkpoint(path).add("loader", same).load();
 
   nn::Loader by_length(data, {.batch = 2, .seed = 1, .lengths = lengths});

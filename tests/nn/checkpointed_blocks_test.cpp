@@ -11,7 +11,7 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
-/// Transformer layers whose activations are made again in backward.
+/// Transformer layers whose activations are computed again in backward.
 
 namespace linnet::test {
 namespace {
@@ -33,7 +33,7 @@ struct Stack : nn::Module {
   nn::ModuleList<nn::Block> blocks{*this, "blocks"};
 };
 
-/// The losses and the last weights of a training.
+/// The losses and the final weights of a training run.
 std::vector<Tensor> train(const std::string& mechanism, Device device, bool checkpointed, bool recorded) {
   Generator rng(1);
   Stack model(rng, mechanism, 2, device, checkpointed);
@@ -83,10 +83,10 @@ TEST_CASE("checkpoint: Transformer layers keep no activation for backward but th
       Generator rng(1);
       Stack model(rng, mechanism, 6, Device::cpu, checkpointed);
       const Tensor x = uniform({4, 64, 16}, 1).to(DType::float32);
-      model(x);  // what layers keep from call to call
+      model(x);  // allocates what layers keep from call to call
       const int64_t before = memory_stats().live;
       const Tensor y = model(x);
-      return (memory_stats().live - before) / (x.numel() * 4);  // in inputs
+      return (memory_stats().live - before) / (x.numel() * 4);  // in multiples of the input
     };
     const int64_t plain = live_after_forward(false), checkpointed = live_after_forward(true);
     CAPTURE(plain);

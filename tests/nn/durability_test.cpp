@@ -1,4 +1,4 @@
-/// What becomes of a model's file, a checkpoint and the like when a call fails that writes them.
+/// A model's file, a checkpoint and similar files when a call that writes them fails.
 
 #include <doctest/doctest.h>
 

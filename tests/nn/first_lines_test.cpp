@@ -11,8 +11,8 @@
 #include "tests/support/compiler.h"
 #include "tests/support/values.h"
 
-/// The lines that users of PyTorch, its C++ API and NumPy write first, as their tutorials have them. Each gives the
-/// right value here, or is among tests/nn/first_lines/refused.txt, where the compiler must say what to write instead.
+/// Lines that users of PyTorch, its C++ API and NumPy write first, as in their tutorials. Each gives the right value
+/// here, or is in tests/nn/first_lines/refused.txt; for those, the compiler's message must say what to write instead.
 
 using namespace linnet;
 
@@ -37,7 +37,7 @@ const Tensor& matrix() {
 
 }  // namespace
 
-// As members, too, these would compute something else than they say: dims would be p, and keepdim the correction.
+// Also as members, these would compute something else: dims would be read as p, and keepdim as the correction.
 template <class T>
 concept TakesDimsForP = requires(T x) { x.norm({1}); };
 template <class T>

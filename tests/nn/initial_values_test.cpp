@@ -1,4 +1,5 @@
-/// How wide every parameter of every layer and model starts: as its header says, to within what chance allows.
+/// The initial values of every parameter of every layer and model have the spread that the header says, except for
+/// chance.
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +15,10 @@ using namespace linnet;
 
 namespace {
 
-// A bound of five and a half standard deviations is passed by chance once in 26 million times.
+// By chance, a bound of five and a half standard deviations is exceeded once in 26 million times.
 constexpr double kDeviations = 5.5;
 
-/// What the numbers of a parameter are drawn from.
+/// The distribution of a parameter's initial values.
 struct Start {
   enum class Kind { normal, uniform, constant } kind;
   double size;  ///< the standard deviation, the bound of U(−b, b), or the value
@@ -26,10 +27,10 @@ struct Start {
 Start normal(double deviation) { return {Start::Kind::normal, deviation}; }
 Start uniform(double bound) { return {Start::Kind::uniform, bound}; }
 Start constant(double value) { return {Start::Kind::constant, value}; }
-/// What Linear says of its weight and its bias.
+/// The distribution of Linear's weight and bias.
 Start linear(int64_t in) { return uniform(1 / std::sqrt(static_cast<double>(in))); }
 
-/// The start that a parameter's name stands for; none where the table lacks it.
+/// The distribution for a parameter's name; none if the table lacks the name.
 using Table = std::function<std::optional<Start>(const std::string& name)>;
 
 double mean_of(const std::vector<double>& values, const std::function<double(double)>& f) {
@@ -45,24 +46,24 @@ void check_start(const std::vector<double>& values, const Start& start) {
     CHECK(std::ranges::all_of(values, [&](double x) { return x == size; }));
     return;
   }
-  REQUIRE(n >= 128);  // with fewer, half the size would pass for a whole one
+  REQUIRE(n >= 128);  // with fewer, half the size would pass too
   const bool is_normal = start.kind == Start::Kind::normal;
   const double variance = is_normal ? size * size : size * size / 3;
-  // Of x², in variances: E x⁴ − 1 is 3 − 1 of normal numbers, 9/5 − 1 of uniform ones.
+  // The variance of x², for variance 1: E x⁴ − 1 is 3 − 1 for normal numbers, 9/5 − 1 for uniform ones.
   const double of_squares = is_normal ? 2 : 0.8;
   CHECK(std::abs(mean_of(values, [](double x) { return x; })) < kDeviations * std::sqrt(variance / n));
   const double share = mean_of(values, [](double x) { return x * x; }) / variance;
   CHECK(std::abs(share - 1) < kDeviations * std::sqrt(of_squares / n));
   const double largest = std::abs(*std::ranges::max_element(values, {}, [](double x) { return std::abs(x); }));
   if (is_normal) {
-    CHECK(largest > 2 * size);  // where uniform numbers of this variance end before 1.74
+    CHECK(largest > 2 * size);  // uniform numbers of this variance end before 1.74
   } else {
     CHECK(largest <= size * (1 + 1e-6));
     CHECK(largest > size * (1 - 17 / n));  // missed with a probability of e⁻¹⁷
   }
 }
 
-/// Beside one another, numbers drawn apart have no correlation.
+/// Checks that two parameters that were drawn independently have no correlation.
 void check_independent(const std::vector<double>& a, const std::vector<double>& b) {
   const size_t n = std::min(a.size(), b.size());
   double product = 0, of_a = 0, of_b = 0;
@@ -70,10 +71,10 @@ void check_independent(const std::vector<double>& a, const std::vector<double>& 
   CHECK(std::abs(product) < kDeviations * std::sqrt(of_a * of_b / static_cast<double>(n)));
 }
 
-/// Numbers by the name of their parameter, in the order of construction.
+/// Values by the name of their parameter, in the order of construction.
 using Drawn = std::vector<std::pair<std::string, std::vector<double>>>;
 
-/// Adds the parameter in the parts that have a start each: queries, keys and values are thirds of one.
+/// Adds the parameter, divided into the parts with their own distribution: queries, keys and values are thirds of it.
 void add_parts(const nn::NamedTensor& parameter, const std::function<void(const std::string&, const Tensor&)>& add) {
   const auto& [name, tensor] = parameter;
   if (!name.ends_with("qkv.weight") && !name.ends_with("qkv.bias")) return add(name, tensor);
@@ -85,7 +86,7 @@ void add_parts(const nn::NamedTensor& parameter, const std::function<void(const 
   }
 }
 
-/// What as many models as it takes to measure their smallest parameter start with.
+/// The initial values of several models, enough to measure their smallest parameter.
 template <class Make>
 Drawn draw(int models, const Make& make) {
   Generator rng(31);
@@ -105,7 +106,7 @@ Drawn draw(int models, const Make& make) {
   return drawn;
 }
 
-/// Checks every parameter by itself, and that no two share their numbers.
+/// Checks every parameter, and that no two have the same values.
 void check_starts(const Drawn& drawn, const Table& table) {
   std::vector<const Drawn::value_type*> random;
   for (const auto& parameter : drawn) {
@@ -116,7 +117,7 @@ void check_starts(const Drawn& drawn, const Table& table) {
     check_start(values, *start);
     if (start->kind == Start::Kind::constant) continue;
     check_independent(values, {values.begin() + 1, values.end()});
-    if (name.find("qkv_global") != std::string::npos) continue;  // a copy of others
+    if (name.find("qkv_global") != std::string::npos) continue;  // starts as a copy of others
     for (const auto* other : random) {
       CAPTURE(other->first);
       check_independent(values, other->second);
@@ -125,7 +126,7 @@ void check_starts(const Drawn& drawn, const Table& table) {
   }
 }
 
-/// Starts by the ends of names; the first that fits counts.
+/// Distributions by the ends of names; the first that fits applies.
 Table by_end(std::vector<std::pair<std::string, Start>> starts) {
   return [starts = std::move(starts)](const std::string& name) -> std::optional<Start> {
     for (const auto& [end, start] : starts) {
@@ -137,7 +138,7 @@ Table by_end(std::vector<std::pair<std::string, Start>> starts) {
 
 constexpr int64_t kWidth = 32, kHeads = 2, kHeadDim = kWidth / kHeads, kTaps = 4, kTokens = 16;
 
-/// Every mechanism, and every option that brings parameters or changes their shapes.
+/// Every mechanism, and every option that adds parameters or changes their shapes.
 std::vector<nn::AttentionConfig> attentions() {
   std::vector<nn::AttentionConfig> configs;
   for (const std::string& mechanism : nn::attention_mechanisms()) {
@@ -161,7 +162,8 @@ std::vector<nn::AttentionConfig> attentions() {
   return configs;
 }
 
-/// Linear maps of the width, logits of their fan in, convolutions of their taps.
+/// The distributions of linear maps follow from the width, those of logits from their fan in, those of convolutions
+/// from their taps.
 Table attention_table(const nn::AttentionConfig& config) {
   const auto* const fastformer = std::any_cast<nn::FastformerConfig>(&config.options);
   const Start logits = linear(fastformer != nullptr && fastformer->full_logits ? kWidth : kHeadDim);
@@ -180,7 +182,7 @@ Table attention_table(const nn::AttentionConfig& config) {
   const Table others = by_end(std::move(starts));
   return [=](const std::string& name) -> std::optional<Start> {
     if (const auto start = others(name)) return start;
-    return map;  // of queries, keys and values
+    return map;  // the map of queries, keys and values
   };
 }
 
@@ -225,7 +227,7 @@ TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution, poo
                        {"norm.weight", constant(1)},
                        {"norm.bias", constant(0)},
                        {"conv.weight", uniform(1 / std::sqrt(kTaps))},
-                       {"_l0", linear(16)},  // of GRU and LSTM: by the width of their state
+                       {"_l0", linear(16)},  // GRU and LSTM: from the width of their state
                        {"mlp.fc1.weight", linear(20)},
                        {"mlp.fc1.bias", linear(20)},
                        {"mlp.fc2.weight", linear(30)},

@@ -15,14 +15,14 @@
 #include "tests/nn/attention/attention_model.h"
 #include "tests/support/threads.h"
 
-/// Much work in one process. With LINNET_LOAD set, as much as the longest of runs.
+/// Much work in one process. With LINNET_LOAD set, as much as in the longest runs.
 
 namespace linnet::test {
 namespace {
 
 bool whole() { return std::getenv("LINNET_LOAD") != nullptr; }
 
-/// A small language model of a mechanism in training.
+/// A small language model with a given mechanism, in training.
 class Training {
  public:
   Training(const std::string& mechanism, uint64_t seed)
@@ -62,7 +62,7 @@ class Training {
   uint64_t step_ = 0;
 };
 
-/// Median seconds of processor time, in all threads, of a step among so many.
+/// Median seconds of processor time, in all threads, of this many steps.
 double median_step(Training& training, int64_t steps) {
   const auto now = [] {
     timespec time{};
@@ -90,7 +90,7 @@ int64_t resident_bytes() {
 
 struct BothPasses {
   Tensor y;
-  double peak;  ///< of the memory beside the model and x, in tensors of the size of x
+  double peak;  ///< peak memory without the model and x, in tensors of the size of x
 };
 
 BothPasses both_passes(const AttentionModel& model, const Tensor& x) {

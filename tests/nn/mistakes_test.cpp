@@ -35,7 +35,7 @@ struct Layers : nn::Module {
   nn::GRU gru{*this, "gru", 3, 5, {.batch_first = true}};
 };
 
-/// What a program has before it goes wrong.
+/// The objects of a program before its mistake.
 struct Program {
   Generator rng{1337};
   Mlp model{rng};

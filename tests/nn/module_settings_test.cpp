@@ -1,4 +1,4 @@
-/// The settings of modules, which a model's file names and loading compares.
+/// The settings of modules. A model's file contains them, and loading compares them.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ nn::DecoderConfig small_decoder(nn::AttentionConfig attention) {
   return {.vocabulary = 5, .context = 6, .layers = 2, .block = {.attention = attention}};
 }
 
-/// The differences that the error of a load lists; empty when there was none.
+/// The differences that the error of a load lists; empty without an error.
 std::string refusal_of(nn::Module& model, const std::filesystem::path& path) {
   try {
     model.load(path);
@@ -43,7 +43,7 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
                 small_decoder({.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}))
       .save(path);
 
-  // The issue that this is for: fastmax2 of another scale has weights of the same names and shapes.
+  // The reason for the comparison: fastmax2 with another scale has weights of the same names and shapes.
   nn::DecoderLM other(rng, small_decoder({.mechanism = "fastmax2"}));
   const Tensor before = other.state().at("tok.weight").clone();
   CHECK(
@@ -63,7 +63,7 @@ TEST_CASE("Module: a file names the model's settings, and a model with others re
   CHECK(refusal_of(softmax, path) ==
         "  different: mechanism is softmax here and fastmax2 there, in blocks.0.attention and 1 more\n");
 
-  // What was changed of a config of the same shapes, and the line that says so.
+  // A change of a config that keeps all shapes, and the line of the error that reports it.
   const auto line_of = [&](const nn::DecoderConfig& config) {
     nn::DecoderLM model(rng, config);
     return refusal_of(model, path);

@@ -19,7 +19,7 @@ struct Mlp : nn::Module {
   Tensor operator()(const Tensor& x) { return fc2(gelu(fc1(x))); }
 };
 
-/// Parameters and buffers of its own, a child, a list, and weights tied across modules.
+/// A module with its own parameters and buffers, a child, a list, and weights tied across modules.
 struct Model : nn::Module {
   struct Inner : nn::Module {
     Inner(nn::Module& parent, std::string name, int64_t width)
@@ -259,7 +259,7 @@ TEST_CASE("Module: a model of bfloat16 is for a GPU, which the CPU says before a
 }
 
 TEST_CASE("Sequential: a module takes a tensor, with the caller's line or without") {
-  /// As README writes one.
+  /// A module as in README.
   struct Part : nn::Module {
     Part(Module& parent, std::string name, int64_t width)
         : Module(parent, std::move(name)), fc(*this, "fc", width, width) {}

@@ -1,5 +1,5 @@
-/// That everything random draws numbers of its own: weights, dropout of every layer and step, samples, the order of a
-/// data set and its augmentation.
+/// Checks that all random values use different numbers: weights, dropout of every layer and step, samples, the order
+/// of a data set and its augmentation.
 
 #include <algorithm>
 #include <array>
@@ -20,8 +20,8 @@ namespace {
 using Key = std::pair<uint64_t, uint64_t>;  // seed and stream
 using Keys = std::vector<Key>;
 
-/// The keys of the kernels that were called from the `first` call on, forward or backward. Of no elements nothing is
-/// drawn.
+/// The keys of the kernels that were called from the `first` call on, forward or backward. Kernels without elements
+/// draw nothing.
 Keys keys_of(const Profile& profile, size_t first, bool backward) {
   Keys keys;
   for (size_t i = first; i < profile.calls().size(); ++i) {
@@ -44,8 +44,8 @@ Keys all_draws(const Generator& generator) {
   return keys;
 }
 
-/// Trains `model` by steps of two micro-batches each: every draw forward is the generator's next, backward draws what
-/// its own forward drew, and evaluation draws nothing.
+/// Trains `model` by steps of two micro-batches each. Every draw in forward must be the generator's next, backward
+/// must repeat the draws of its forward, and evaluation must draw nothing.
 template <class Make, class Loss>
 void check_training(const Make& make, const Loss& loss, int64_t draws_a_loss) {
   Generator rng(51);
@@ -70,7 +70,7 @@ void check_training(const Make& make, const Loss& loss, int64_t draws_a_loss) {
   CHECK(keys_of(profile, first, true).empty());
 }
 
-/// Every mechanism with dropout, every kind of it, and the draws that it takes.
+/// Every mechanism with every kind of dropout, and the number of its draws.
 std::vector<std::pair<nn::AttentionConfig, int64_t>> attentions() {
   std::vector<std::pair<nn::AttentionConfig, int64_t>> all = {{{.mechanism = "softmax"}, 1},
                                                               {{.mechanism = "fastformer"}, 2},
@@ -89,14 +89,14 @@ std::vector<std::pair<nn::AttentionConfig, int64_t>> attentions() {
        2});
   all.push_back({{.mechanism = "linformer"}, 1});
   all.push_back({{.mechanism = "longformer"}, 3});  // for windows, global tokens and their rows
-  all.push_back({{.mechanism = "bigbird"}, 1});     // of so few blocks, which see all
+  all.push_back({{.mechanism = "bigbird"}, 1});     // with so few blocks, each sees all
   all.push_back({{.mechanism = "poolingformer"}, 2});
-  all.push_back({{.mechanism = "informer"}, 1});  // of so few tokens, whose queries are all chosen
+  all.push_back({{.mechanism = "informer"}, 1});  // with so few tokens, all queries are chosen
   for (auto& [config, draws] : all) config.width = 16, config.heads = 2, config.dropout = 0.2;
   return all;
 }
 
-/// Examples that are their own numbers; they tell the key of their batch.
+/// Each example is its own index; they also give the key of their batch.
 class Numbers : public nn::Dataset {
  public:
   int64_t size() const override { return 97; }
@@ -110,7 +110,7 @@ class Numbers : public nn::Dataset {
   mutable Keys keys;
 };
 
-/// What Fisher and Yates make of a stream's words, the loader's way.
+/// The permutation by Fisher and Yates from a stream's words, as in the loader.
 std::vector<int64_t> order_of(RandomKey key, int64_t size) {
   std::vector<int64_t> order(static_cast<size_t>(size));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -120,7 +120,7 @@ std::vector<int64_t> order_of(RandomKey key, int64_t size) {
   return order;
 }
 
-/// A batch's key made of the stream's block of that number.
+/// A batch's key, made from the stream's block of that number.
 Key key_of(RandomKey stream, uint64_t batch) {
   const PhiloxBlock block = philox(stream, batch);
   return {uint64_t{block.word[0]} << 32 | block.word[1], uint64_t{block.word[2]} << 32 | block.word[3]};
@@ -132,7 +132,7 @@ TEST_CASE("random streams: each weight, and dropout of each layer and step, of D
   for (const auto& [attention, draws] : attentions()) {
     CAPTURE(attention.mechanism);
     for (const bool share : {false, true}) {
-      const int64_t layers = 3, draws_a_loss = 1 + layers * (2 + draws);  // of the embedding, then of each block
+      const int64_t layers = 3, draws_a_loss = 1 + layers * (2 + draws);  // of the embedding and of each block
       const nn::BlockConfig block{.attention = attention, .dropout = 0.1};
       if (nn::find_mechanism(attention.mechanism).causal) {
         const nn::DecoderConfig text{

@@ -26,7 +26,7 @@ const nn::CharText& text() {
 
 nn::Batch batch(int64_t step) { return nn::random_windows(text().train(), 2, 6, {1, static_cast<uint64_t>(step)}); }
 
-/// A small language model in training, with all that a step has.
+/// A small language model in training, with all parts of a step.
 class Training {
  public:
   Training(const std::string& mechanism, Device device, bool recorded)
@@ -50,7 +50,7 @@ class Training {
     return {results[0].item<double>(), results[1].item<double>()};
   }
 
-  /// All that a checkpoint keeps.
+  /// Everything that a checkpoint stores.
   std::map<std::string, std::vector<double>> state() const {
     std::map<std::string, std::vector<double>> numbers;
     for (const auto& [name, tensor] : model_.state()) numbers[name] = tensor.to_vector<double>();
@@ -65,7 +65,7 @@ class Training {
     rng_.set_state(other.rng_.state());
   }
 
-  /// What the gradients are multiplied with, in memory of the device.
+  /// The factor of the gradients, in memory of the device.
   Tensor& scale() { return scale_; }
 
  private:
@@ -136,7 +136,7 @@ void give_the_same_bits_without_a_causal_form(Device device) {
 void share_no_memory(Device device) {
   Training plain("softmax", device, false), recorded("softmax", device, true);
   for (int64_t i = 0; i < 4; ++i) {
-    Training other("fastmax2", device, false);  // takes whatever memory it is given
+    Training other("fastmax2", device, false);  // takes any memory that is free
     other.step(i);
     const auto before = other.state();
     CHECK(recorded.step(i) == plain.step(i));
@@ -181,7 +181,7 @@ void refuse_infinite_gradients(Device device) {
   CHECK(recorded.state() == plain.state());
 }
 
-/// Before it would be recorded, and between replays.
+/// Profiles steps before the recording, and between replays.
 void run_for_a_profile(Device device) {
   Training plain("fastmax2", device, false), recorded("fastmax2", device, true);
   for (int64_t i = 0; i < 7; ++i) {
@@ -382,7 +382,7 @@ TEST_CASE("gpu: what another thread copies to the GPU is not recorded") {
     CAPTURE(n);
     std::future<Tensor> copy;
     Recording twice(Device::cuda, nullptr, [&](const std::vector<Tensor>& in) {
-      const Tensor y = in[0] * 2 + 0;  // whose product's memory is free again, and this recording's
+      const Tensor y = in[0] * 2 + 0;  // the product's memory is free again, but belongs to this recording
       copy = std::async(std::launch::async, [n] { return uniform({n}, 1).to(Device::cuda); });
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       return std::vector{y};

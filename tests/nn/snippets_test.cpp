@@ -12,13 +12,13 @@
 #include "tests/support/sources.h"
 
 /// Every snippet in the public doc comments of core, ops and nn and every ```cpp block of the READMEs compiles. In a
-/// doc comment, a snippet is the lines that are indented by four spaces: `///     Tensor x;`.
+/// doc comment, the lines that are indented by four spaces are a snippet: `///     Tensor x;`.
 
 namespace fs = std::filesystem;
 
 namespace {
 
-/// The names that fragments use and do not declare.
+/// The names that snippets use but do not declare.
 constexpr const char* kPrelude = R"cpp(
 #include <cmath>
 #include <exception>
@@ -134,7 +134,7 @@ std::vector<Snippet> all_snippets() {
   return snippets;
 }
 
-/// A snippet in a namespace of its own: declarations as they are, statements in a function, cases in a switch.
+/// A snippet in its own namespace: declarations unchanged, statements in a function, cases in a switch.
 std::string compilable(const Snippet& snippet, size_t number) {
   static const std::regex kComment(R"(^ *//.*)");
   static const std::regex kDeclaration(R"(^ *(#include|struct |class |template|Tensor \w+\().*)");

@@ -5,7 +5,7 @@
 
 #include <linnet/linnet.h>
 
-/// The lines that README shows under "From PyTorch": they compile, and do what stands beside them.
+/// The lines that README shows under "From PyTorch" compile and do what their comments say.
 
 using namespace linnet;
 
@@ -23,8 +23,8 @@ std::string read(const std::string& path) {
 
 TEST_CASE("README's lines for users of PyTorch do what they say") {
   // clang-format off
-  Generator rng(1337);                             // no hidden state: what is random takes a generator
-  Tensor x = randn({2, 3}, rng), y = ones({2, 3}); // sizes go in braces; float32 unless a dtype is named
+  Generator rng(1337);                             // no hidden state: random functions take a generator
+  Tensor x = randn({2, 3}, rng), y = ones({2, 3}); // sizes go in braces; float32 unless a dtype is given
   Tensor ids = arange(3);                          // int64, as in PyTorch
   x[0];  x[{0, 1}];  x[{Slice{}, -1}];             // views; Python's x[0], x[0, 1], x[:, -1]
   y[0] = 5;  y += 1;  y.fill_(1);                  // edits in place
@@ -32,8 +32,8 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   Tensor z = concat({x, y}, 0);                    // torch.cat
   Tensor m = where(x > 0, x, 0);                   // masks come from comparisons
   x.masked_select(x > 0);                          // x[x > 0]
-  Tensor p = index_put(x, {x > 0}, scalar(1));     // a copy, and then x[x > 0] = 1 in it
-  x.sum();  x.sum(1);  x.mean({0, 1}, true);       // ops are functions, and members where PyTorch has members
+  Tensor p = index_put(x, {x > 0}, scalar(1));     // p = x.clone(); p[x > 0] = 1
+  x.sum();  x.sum(1);  x.mean({0, 1}, true);       // ops are functions, and also members where PyTorch has members
   auto [values, indices] = x.max(1);
   double number = x.sum().item();
 
@@ -47,7 +47,7 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   w.set_grad({});                                  // w.grad = None
   const auto layer = [&](const Tensor& in) { return gelu(matmul(in, w)); };
   Tensor h = checkpoint(layer, x);                 // torch.utils.checkpoint: backward computes activations again
-  Tensor j = jacobian(layer, x);                   // torch.autograd.functional, which has hessian too
+  Tensor j = jacobian(layer, x);                   // torch.autograd.functional; hessian exists too
   // clang-format on
 
   CHECK(ids.dtype() == DType::int64);
@@ -61,7 +61,7 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   CHECK(all(h == gelu(matmul(x, w))).item<bool>());
   CHECK(j.shape() == Shape{2, 4, 2, 3});
 
-  // README has these very lines, without the two spaces in front.
+  // README has exactly these lines, without the two spaces of indentation.
   const std::string source = read(LINNET_TEST_DATA "/nn/tour_test.cpp");
   const std::string begin = "  // clang-format off\n", end = "  // clang-format on\n";
   const size_t first = source.find(begin) + begin.size();

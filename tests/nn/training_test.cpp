@@ -24,7 +24,7 @@ TEST_CASE("training holds no more memory and no more tape after 200 steps than a
       optimizer.step();
       optimizer.zero_grad();
     };
-    for (uint64_t step = 0; step < 2; ++step) train_step(step);  // the first one makes the optimizer's moments
+    for (uint64_t step = 0; step < 2; ++step) train_step(step);  // the first step makes the optimizer's moments
     const int64_t live = memory_stats().live;
     const int64_t nodes = live_tape_nodes();
     for (uint64_t step = 2; step < 200; ++step) {

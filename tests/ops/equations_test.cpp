@@ -8,9 +8,9 @@
 #include "tests/support/files.h"
 #include "tests/support/sources.h"
 
-// Each equation of a paper that is computed has a tag such as [FAST eq.26] where that happens, so that one search
-// finds it. FAST is Gerami et al. 2024, Fastformer Wu et al. 2021, Vaswani "Attention Is All You Need" (2017). The
-// other equations of these papers are definitions, properties and derivations.
+// The code that computes an equation of a paper has a tag such as [FAST eq.26], so that one search finds it. FAST is
+// Gerami et al. 2024, Fastformer is Wu et al. 2021, Vaswani is "Attention Is All You Need" (2017). The other
+// equations of these papers are definitions, properties and derivations.
 
 namespace {
 
@@ -24,7 +24,7 @@ struct Place {
   std::vector<Equations> computed;
 };
 
-/// In ops as one reads them, and in the kernels of each device.
+/// The tags must be in the plain code of ops, and in the kernels of each device.
 const std::vector<Place> kPlaces{
     {{"ops/attention", "ops/fastmax", "ops/fastformer"},
      {{"Vaswani", {1}},

@@ -25,13 +25,13 @@
 #include "tests/support/sources.h"
 #include "tests/support/values.h"
 
-/// What the registry of op cases is for: each case becomes a gradient check, and a public function without a
-/// case a failure.
+/// Uses the registry of op cases: each case becomes a gradient check, and a public function without a case is a
+/// failure.
 
 namespace linnet::test {
 namespace {
 
-/// Views, copies and indexing of nothing and of a single row, where they have no cases of their own.
+/// Views, copies and indexing of empty tensors and of single rows, if they have no such cases.
 void add_small_cases(Registry& registry) {
   using Inputs = std::vector<Tensor>;
   for (const Shape& shape : {Shape{0, 3}, Shape{1, 3}}) {
@@ -75,7 +75,7 @@ const Registry& registry() {
   return all;
 }
 
-/// The message of the AutogradError that `f` ends in, or what it did instead.
+/// The message of the AutogradError that `f` throws, or a text that says what happened instead.
 template <class F>
 std::string refusal(F&& f) {
   try {
@@ -99,7 +99,7 @@ std::vector<Tensor> leaves_of(const std::vector<Tensor>& inputs) {
   return leaves;
 }
 
-/// Whether an operand, an input or what the case makes beside them, is stretched over another one.
+/// Whether an input is broadcast over another one or, by the variant's name, over a tensor that the case makes.
 bool broadcasts(const OpCase& op_case) {
   if (contains(op_case.variant, "broadcast")) return true;
   for (const Tensor& a : op_case.inputs) {
@@ -107,17 +107,17 @@ bool broadcasts(const OpCase& op_case) {
       try {
         if (broadcast_shapes(a.shape(), b.shape()) != a.shape()) return true;
       } catch (const ShapeError&) {
-        // Two that do not go together element by element, as the factors of a product.
+        // Two operands that are not combined element by element, such as the factors of a matrix product.
       }
     }
   }
   return false;
 }
 
-/// Ops that have no case of a kind, and why they need none.
+/// Ops without a case of some kind, and the reason.
 using Exempt = std::map<std::string, std::string>;
 
-/// Each of `ops` is among those `tried` or exempt, and none is both.
+/// Checks that each of `ops` is among those `tried` or exempt, and that none is both.
 void check_tried(const std::string& kind, const std::set<std::string>& ops, const std::set<std::string>& tried,
                  const Exempt& exempt) {
   for (const std::string& op : ops) {
@@ -160,7 +160,7 @@ TEST_CASE("gradients: a fused op says why it has no second derivative") {
 TEST_CASE("gradients: a fused op refuses a second derivative of a constant cotangent and of frozen inputs too") {
   for (const OpCase& op_case : registry().differentiable) {
     if (op_case.twice) continue;
-    for (const bool frozen : {false, true}) {  // all inputs but the first
+    for (const bool frozen : {false, true}) {  // all inputs except the first
       std::vector<Tensor> inputs = leaves_of(op_case.inputs);
       for (size_t i = 1; frozen && i < inputs.size(); ++i) inputs[i] = inputs[i].detach();
       const Tensor result = op_case.f(inputs);

@@ -13,19 +13,19 @@
 #include "tests/support/op_case.h"
 #include "tests/support/values.h"
 
-/// What float32 costs: results and gradients of every op of the registry in float32, beside the same op of the same
-/// numbers in float64.
+/// The errors of float32: compares results and gradients of every op of the registry in float32 with those of the
+/// same numbers in float64.
 
 namespace linnet::test {
 namespace {
 
-/// The largest errors of an op, in units of √n·eps of the largest number among what is compared: the result's, or
-/// that of all gradients. n is how many numbers the largest input has.
+/// The largest errors of an op, in units of √n·eps of the largest compared number: that of the result, or that of all
+/// gradients. n is the number of elements of the largest input.
 struct Errors {
   double value = 0, gradient = 0;
 };
 
-/// Of several tensors, whose rounding is compared with the largest number of all.
+/// The error of several tensors, relative to the largest number of all.
 double error_of(std::span<const Tensor> single, std::span<const Tensor> exact, double n) {
   double largest = 0, difference = 0;
   for (size_t t = 0; t < single.size(); ++t) {
@@ -78,7 +78,8 @@ TEST_CASE("precision: every op in float32 is within a few units of rounding of f
     const double value = error_of(std::span(single).first(1), std::span(exact).first(1), n);
     const double gradient = error_of(std::span(single).subspan(1), std::span(exact).subspan(1), n);
     CHECK(value <= kMost);
-    // Of a row of one number the gradient is g - g, where an FMA leaves the rounding of g, times rstd, 1/√eps.
+    // For a row of one number the gradient is (g - g)·rstd. An FMA leaves the rounding of g there, and rstd is
+    // 1/√eps.
     if (c.op == "layer_norm" && c.variant == "size 1") {
       CHECK(gradient <= kMost / std::sqrt(1e-5));
       continue;

@@ -16,12 +16,12 @@ def softmax(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float = 0.0)
 
 @functools.cache
 def later(tokens: int) -> Tensor:
-    """Which keys come after each query; kept, as models without the fused function keep their mask."""
+    """Which keys come after each query. The mask is cached, as in models without the fused function."""
     return torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
 
 
 def softmax_formula(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-    """softmax(q k^T / √D) v, all that PyTorch 1.13 has; like its own attention layer, this scales the smaller q."""
+    """softmax(q k^T / √D) v, for PyTorch 1.13, which has only the formula. Scales q, as its attention layer does."""
     s = q.shape[-1] ** -0.5 * q @ k.transpose(-1, -2)
     if causal:
         s = s.masked_fill(later(q.shape[2]), -torch.inf)
@@ -82,8 +82,8 @@ def linear_factorised(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
 
 
 def projection(width: int, features: int = 0) -> Tensor:
-    """Ω of FAVOR+ [features, D]: orthogonal blocks with lengths of normal vectors, and the signs that make them Haar. 0
-    features stand for D ln D.
+    """Ω of FAVOR+ [features, D]: orthogonal blocks, with lengths of normal vectors and the signs that make the blocks
+    Haar-distributed. 0 features mean D ln D.
     """
     features = features or int(width * math.log(width))
     blocks = [torch.linalg.qr(torch.randn(width, width)) for _ in range(-(-features // width))]
@@ -119,13 +119,13 @@ def performer_factorised(q: Tensor, k: Tensor, v: Tensor, omega: Tensor, causal:
 
 
 def linformer(q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, dropout: float = 0.0) -> Tensor:
-    """Wang et al. 2020, eq. 7: the maps e and f [K, N] sum keys and values over the tokens."""
+    """Wang et al. 2020, eq. 7: the maps e and f [K, N] project keys and values along the tokens."""
     k, v = torch.einsum("kn,bhnd->bhkd", e, k), torch.einsum("kn,bhnd->bhkd", f, v)
     return softmax(q, k, v, False, dropout)
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """Rows of x [B, H, M, C] that index [B or 1, H, K] names: [B, H, K, C]. One list of rows is faster than gather."""
+    """The rows index [B or 1, H, K] of x [B, H, M, C]: [B, H, K, C]. index_select is faster than gather."""
     batch, heads, count, width = x.shape
     rows = index + count * torch.arange(batch * heads).view(batch, heads, 1)
     return x.reshape(-1, width).index_select(0, rows.flatten()).view(batch, heads, -1, width)
@@ -140,12 +140,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, seen: Tensor, dropout: float) -> Ten
 
 
 def in_blocks(x: Tensor, block: int) -> Tensor:
-    """Blocks of tokens, with 0 behind the last token: [B, H, blocks, block, D]."""
+    """Blocks of tokens, with 0 after the last token: [B, H, blocks, block, D]."""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block)).unflatten(2, (-1, block))
 
 
 def with_neighbours(x: Tensor, block: int, before: int, after: int) -> Tensor:
-    """Blocks of tokens with those before and after, 0 beyond the ends: [B, H, blocks, before + block + after, D]."""
+    """Blocks of tokens with those before and after; 0 beyond the ends: [B, H, blocks, before + block + after, D]."""
     rows = F.pad(x, (0, 0, before, after + -x.shape[2] % block))
     return rows.unfold(2, before + block + after, block).transpose(-1, -2)
 
@@ -153,7 +153,7 @@ def with_neighbours(x: Tensor, block: int, before: int, after: int) -> Tensor:
 def near(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int, first: int, dropout: float = 0.0, block: int = 128
 ) -> Tensor:
-    """Softmax over the tokens at most window / 2 away, or at most window before when causal, and the `first` ones."""
+    """Softmax over the `first` tokens and those at most window / 2 away, or, if causal, at most window before."""
     tokens = q.shape[2]
     before, after = (window, 0) if causal else (window // 2, window // 2)
     i = torch.arange(tokens + -tokens % block).view(-1, block, 1)
@@ -178,8 +178,8 @@ def longformer(
     of_global: tuple[Tensor, Tensor, Tensor] | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Beltagy et al. 2020, section 3.1, with the first tokens as global ones. Queries of the global tokens, and the
-    keys and values of all that they see, are `of_global`, or those of the others.
+    """Beltagy et al. 2020, section 3.1, with the first tokens as global tokens. `of_global` has the queries of the
+    global tokens and the keys and values that they see; without it, these are q, k and v.
     """
     q_global, k_global, v_global = of_global or (q[:, :, :global_tokens], k, v)
     rows = softmax(q_global, k_global, v_global, causal, dropout)
@@ -187,8 +187,8 @@ def longformer(
 
 
 def random_blocks(heads: int, blocks: int, count: int) -> Tensor:
-    """For each block but the first and the last, others that BigBird does not see anyway: [H, blocks - 2, count]; none
-    with so few blocks that it is softmax attention, [H, 0, count].
+    """For each block except the first and the last, random ones of the blocks that it does not see otherwise:
+    [H, blocks - 2, count]. With so few blocks that BigBird is softmax attention: [H, 0, count].
     """
     if blocks <= 5 + 2 * count:
         return torch.empty(heads, 0, count, dtype=torch.int64)
@@ -202,7 +202,7 @@ def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16, dr
     tokens, (inner, count) = q.shape[2], others.shape[1:]
     if inner == 0:
         return softmax(q, k, v, False, dropout)
-    # The first and the last block count once, where they are neighbours too.
+    # The first and the last block count once, even if they are also neighbours.
     seen = torch.ones(inner, 5 + count, block, dtype=torch.bool)
     seen[0, 1] = seen[-1, 3] = False
     seen[:, 4, block - -tokens % block :] = False
@@ -221,8 +221,8 @@ def bigbird(q: Tensor, k: Tensor, v: Tensor, others: Tensor, block: int = 16, dr
 
 
 def pools(x: Tensor, w: Tensor, stride: int) -> Tensor:
-    """Light dynamic convolution: from every stride-th token on, a mean of K tokens by softmax(w x_c), where w is [K, D]
-    and x_c the token in their middle. The last pool ends with the tokens; the last token stands for a middle beyond.
+    """Light dynamic convolution: from every stride-th token on, a mean of K tokens with weights softmax(w x_c), where w
+    is [K, D] and x_c is the middle token. Pools are cut at the last token, which is x_c if the middle is beyond it.
     """
     kernel, tokens = w.shape[0], x.shape[2]
     starts = torch.arange(0, tokens, stride)
@@ -270,15 +270,15 @@ def poolingformer(q: Tensor, k: Tensor, v: Tensor, w_k: Tensor, w_v: Tensor, cau
 
 
 def random_rotations(tokens: int, heads: int, width: int, rounds: int = 4, chunk: int = 64) -> Tensor:
-    """Of Reformer: [H, D, rounds, buckets / 2], with about one bucket for each chunk."""
+    """Reformer's rotations [H, D, rounds, buckets / 2], with about one bucket for each chunk."""
     return torch.randn(heads, width, rounds, max(2, -(-tokens // chunk)) // 2)
 
 
 def reformer(
     q: Tensor, v: Tensor, rotations: Tensor, causal: bool, chunk: int = 64, dropout: float = 0.0
 ) -> Tensor:
-    """Kitaev et al. 2020, section 2, with random_rotations. Tokens of other buckets are hidden, and a token that several
-    rounds see counts once.
+    """Kitaev et al. 2020, section 2, with random_rotations. Tokens of other buckets are hidden. A token that is seen in
+    several rounds counts once.
     """
     heads, tokens, width = q.shape[1:]
     q, v = (in_blocks(x, chunk).flatten(2, 3) for x in (q, v))
@@ -289,20 +289,20 @@ def reformer(
         return take(x, order.flatten(2)).unflatten(2, (rounds, chunks, chunk))
 
     def look_back(x: Tensor, none: int = 0) -> Tensor:
-        """Each chunk behind the one before it, and the first of a round behind `none`."""
+        """Each chunk after the previous one; the first of a round comes after `none`."""
         return torch.cat([F.pad(x[:, :, :, :-1], (0, 0, 0, 0, 1, 0), value=none), x], 4)
 
     def pairs(x: Tensor, none: int) -> tuple[Tensor, Tensor]:
-        """x of the queries of a chunk as a column, and of its keys as a row."""
+        """x for the queries of a chunk as a column, and for its keys as a row."""
         return x, look_back(x, none).transpose(-1, -2)
 
     with torch.no_grad():
         rotated = torch.einsum("bhnd,hdrk->bhrnk", q, rotations)
         bucket = torch.cat([rotated, -rotated], -1).argmax(-1)
-        bucket[..., tokens:] = 2 * rotations.shape[3]  # tokens of 0 that fill the last chunk have one of their own
+        bucket[..., tokens:] = 2 * rotations.shape[3]  # the zeros that fill the last chunk have their own bucket
         order = bucket.argsort(stable=True)
         back = order.argsort()
-        # Bucket and chunk in one number: in each round a token sees those of its own place and of the one before.
+        # Bucket and chunk in one number: in each round a token sees its bucket in its own chunk and the previous one.
         place = (bucket * (chunks + 1) + back // chunk).int()
         seen = 0
         for of_round in sort(place.transpose(2, 3)).split(1, -1):
@@ -328,15 +328,15 @@ def reformer(
 
 
 def sampled_keys(tokens: int, count: int = 0) -> Tensor:
-    """Keys that Informer draws for each query: [N, count], at most N, for 0 as many as the authors."""
+    """The keys that Informer draws for each query: [N, count], at most N; for 0 the authors' number."""
     return torch.randint(tokens, (tokens, min(tokens, count or 5 * math.ceil(math.log(tokens)))))
 
 
 def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor, dropout: float = 0.0) -> Tensor:
-    """Zhou et al. 2021, eqs. 3 and 4, with sampled_keys [N, u], and as many queries chosen."""
+    """Zhou et al. 2021, eqs. 3 and 4, with sampled_keys [N, u] and u chosen queries."""
     tokens, count = samples.shape
     with torch.no_grad():
-        if tokens <= 32 * count:  # then it is faster to compute all scores than to gather keys
+        if tokens <= 32 * count:  # in this case, computing all scores is faster than gathering keys
             s = (q @ k.transpose(-1, -2)).gather(3, samples.expand(*q.shape[:2], -1, -1))
         else:
             s = torch.einsum("bhnd,bhnud->bhnu", q, k[:, :, samples])
@@ -348,8 +348,7 @@ def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor, dropout: float = 
 def additive(
     q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, causal: bool, dropout: float = 0.0
 ) -> Tensor:
-    """Eqs. 3 to 6 of the Fastformer paper; causal with prefix sums, shifted by the largest logit of all, and without
-    dropout.
+    """Eqs. 3 to 6 of the Fastformer paper. If causal: prefix sums, relative to the largest logit of all; no dropout.
     """
 
     def pool(x: Tensor, w: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
-/// Times beam search of an encoder–decoder with random weights: linnet_beam_search FILE THREADS. The file gets the
-/// weights, the sources and what was found, for beam_search.py.
+/// Times beam search of an encoder–decoder with random weights: linnet_beam_search FILE THREADS. It writes the
+/// weights, the sources and the results to the file, for beam_search.py.
 
 #include <algorithm>
 #include <chrono>

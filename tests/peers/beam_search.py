@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times beam search of linnet beside plain loops of PyTorch over the same model, and compares what they find.
+"""Times linnet's beam search and plain PyTorch loops over the same model, and compares their results.
 
     tests/peers/beam_search.py [--threads N] [--rounds N] [--python PYTHON]
 
 Needs PyTorch, safetensors and a release build with tests, for bin/linnet_beam_search. There are 16 sources of 256
 tokens, 4 beams and up to 64 tokens; the model has 4 + 4 layers, width 256, 16 heads and a vocabulary of 8,000. The loop
-`plain` evaluates the decoder on all tokens so far, as torch.nn.TransformerDecoder has to; `cached` keeps keys and values
-and reorders them. Fails when a score differs by more than 1e-3 or a text at all.
+`plain` evaluates the decoder on all tokens so far, as torch.nn.TransformerDecoder must; `cached` caches keys and values
+and reorders them. Fails if a score differs by more than 1e-3, or if a text differs.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares the mechanisms of attention.py with their definitions by tokens² weights, in float64.
+"""Compares the mechanisms of attention.py with their definitions, which compute all tokens² weights, in float64.
 
     tests/peers/check_attention.py
 
-Results and gradients must agree, for numbers of tokens that blocks divide and others; and the mean of many results with
-dropout must be the result without.
+Results and gradients must agree, also if blocks do not divide the number of tokens. The mean of many results with
+dropout must be the result without dropout.
 """
 
 import sys
@@ -106,7 +106,7 @@ def informer(q: Tensor, k: Tensor, v: Tensor, samples: Tensor) -> Tensor:
 
 
 def cases(tokens: int, causal: bool) -> dict[str, tuple[Callable, Callable, list[Tensor]]]:
-    """By name, the function of the dropout, its definition, and their inputs."""
+    """By name: the mechanism as a function of the dropout rate, its definition, and their inputs."""
     draw = lambda *shape: torch.randn(shape, requires_grad=True)  # noqa: E731
     q, k, v = (draw(2, 2, tokens, 8) for _ in range(3))
     of_global = tuple(draw(2, 2, count, 8) for count in (2, tokens, tokens))
@@ -153,17 +153,17 @@ def cases(tokens: int, causal: bool) -> dict[str, tuple[Callable, Callable, list
 
 
 def difference(function: Callable, definition: Callable, inputs: list[Tensor]) -> float:
-    """The largest in result and gradients, relative to the definition's largest number."""
+    """The largest difference in result and gradients, relative to the definition's largest number."""
     a, b = function(0.0), definition()
     cotangent = torch.randn_like(a)
     pairs = zip([a, *torch.autograd.grad(a, inputs, cotangent)], [b, *torch.autograd.grad(b, inputs, cotangent)])
-    # torch's max is NaN where one is NaN, unlike Python's.
+    # Unlike Python's max, torch's is NaN if one number is.
     return float(torch.stack([(x - y).detach().abs().max() / y.detach().abs().max() for x, y in pairs]).max())
 
 
 def dropout_bias(function: Callable) -> tuple[float, float]:
-    """How far the mean of many draws lies from the result without dropout, in standard errors of the mean, at the place
-    where this is the largest; and the largest standard deviation.
+    """The largest difference between the mean of many draws and the result without dropout, in standard errors of the
+    mean; and the largest standard deviation.
     """
     with torch.no_grad():
         exact = function(0.0)

@@ -5,13 +5,13 @@
     tests/peers/compare.py --arena [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
     tests/peers/compare.py --scaling [--rounds 5] [--cases REGEX] [--threads N]
 
-Every figure is the median of its rounds, with the least and the most in brackets; the ratio is that of the medians,
-PyTorch's best variant over linnet. Each round begins with another side. Both get the same number of threads, but beside
-a busy process none, and see no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
+Every figure is the median of its rounds, with the smallest and the largest in brackets. The ratio is PyTorch's best
+median divided by linnet's. The sides take turns in beginning a round. Both get the same number of threads (none is set
+beside a busy process), and no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
 installed into out/peers-venv.
 
---arena compares steps of the Long Range Arena's models instead, which takes hours. Where a variant of PyTorch fails,
-for want of memory above all, its row says why, and the others count.
+--arena compares steps of the Long Range Arena's models instead, which takes hours. If a variant of PyTorch fails, most
+often because of too little memory, its row says why, and the other variants are used.
 
 --scaling needs no PyTorch: it times linnet's steps with 1, 2 and 4 threads.
 """
@@ -32,7 +32,7 @@ from measure import busy_process, in_alternation, median, processor, run, show
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 
-TORCH_VERSION = "2.15.0"  # what is installed without --python
+TORCH_VERSION = "2.15.0"  # installed without --python
 PROBE = """
 import json, torch
 fused = hasattr(torch.nn.functional, "scaled_dot_product_attention")
@@ -53,7 +53,7 @@ class Torch(typing.NamedTuple):
 
 class Case(typing.NamedTuple):
     name: str
-    field: str  # of the JSON that both sides print
+    field: str  # the field of the JSON that both sides print
     ours: list[str]
     theirs: dict[str, list[str]]  # arguments by variant
     busy: bool = False  # whether another process keeps a core busy meanwhile
@@ -67,7 +67,7 @@ def attention(mechanism: str, tokens: int, causal: bool) -> Case:
         return case
     peers = {f"{name}{', compiled' if flag else ''}": flag + shape + extra
              for name, extra in FORMS[mechanism].items() for flag in ([], ["--compile"])
-             if not (flag and "formula" in extra)}  # which is there for what PyTorch 1.13 can do
+             if not (flag and "formula" in extra)}  # the formula is only for PyTorch 1.13
     if causal and mechanism == "fastmax2" and tokens > 1024:  # it would hold tokens · 33 · 1,024 numbers a head
         peers = {name: flags for name, flags in peers.items() if "factorised" not in name}
     if mechanism in ("linear", "performer") and tokens > 4096:  # it would hold some tokens² numbers a head
@@ -132,13 +132,13 @@ def torch_of(python: str) -> Torch:
 def installed_torch() -> Torch:
     folder = ROOT / "out/peers-venv"
     python = str(folder / "bin/python")
-    with contextlib.suppress(OSError, RuntimeError):  # no interpreter there, or one without PyTorch
+    with contextlib.suppress(OSError, RuntimeError):  # no interpreter, or one without PyTorch
         torch = torch_of(python)
         if torch.version.split("+")[0] == TORCH_VERSION:
             return torch
     print(f"installing PyTorch {TORCH_VERSION} into {folder}", file=sys.stderr)
     venv.create(folder, clear=True, with_pip=True)
-    # PyTorch last: where it can be imported, an interrupted installation had come to its end.
+    # PyTorch last: if it can be imported, the installation was not interrupted.
     for packages in (["numpy", "setuptools"], [f"torch=={TORCH_VERSION}"]):
         subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     return torch_of(python)
@@ -150,7 +150,7 @@ def row(case: Case, results: dict[str, list[dict]], failures: dict[str, str]) ->
     best = min(theirs, key=lambda peer: median(theirs[peer], field), default="")
     floor = f"{median(mine, 'floor_ms'):.2f}" if mine[0].get("floor_ms") else ""
     resident = ""
-    if "resident_bytes" in mine[0]:  # not the compiled variant's, a high-water mark that compiling raises
+    if "resident_bytes" in mine[0]:  # not the compiled variant's peak, which includes the compiler
         resident = " / ".join(f"{median(side, 'resident_bytes') / 2**20:.0f}" if side else "–"
                               for side in (mine, theirs.get("eager")))  # fmt: skip
     others = [f"{peer} {show(rounds, field)}" for peer, rounds in theirs.items() if peer != best]
@@ -198,12 +198,12 @@ def scaling(cases: list[Case], linnet: list[str], arguments: argparse.Namespace)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", default="1", help="to measure each figure for, in each round")
-    parser.add_argument("--cases", default="", help="only those whose name holds this regular expression")
+    parser.add_argument("--seconds", default="1", help="how long each figure is measured in each round")
+    parser.add_argument("--cases", default="", help="only cases whose name contains this regular expression")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
-                        help="of both sides; with --scaling the most (default: the cores that we may use)")
+                        help="of both sides; with --scaling the largest number (default: the usable cores)")
     parser.add_argument("--arena", action="store_true", help="steps of the Long Range Arena's models instead")
-    parser.add_argument("--scaling", action="store_true", help="linnet alone, with 1, 2 and 4 threads")
+    parser.add_argument("--scaling", action="store_true", help="only linnet, with 1, 2 and 4 threads")
     parser.add_argument("--python", help="an interpreter with PyTorch 2, or 1.13 for softmax by its formula")
     parser.add_argument("--bench", default=str(ROOT / "build/bin/bench"))
     arguments = parser.parse_args()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Training steps of one process with two threads beside those of two processes with one thread each, of linnet (MPI) and
-of PyTorch (DistributedDataParallel over gloo), in alternation. A table in Markdown.
+"""Times training steps of one process with two threads and of two processes with one thread each, with linnet (MPI) and
+PyTorch (DistributedDataParallel over gloo), in alternation. Prints a Markdown table.
 
     python tests/peers/data_parallel.py [--rounds 3] [--build build] [--models nanogpt-cpu,large]
 
-It needs an interpreter with PyTorch 2 and numpy, two cores, `mpirun`, Tiny Shakespeare, and a release build. Both sides train the model and the batch of the preset with AdamW, PyTorch's without compiling. Messages are
-shared memory's: what a network adds is not in these numbers.
+It needs an interpreter with PyTorch 2 and numpy, two cores, `mpirun`, Tiny Shakespeare, and a release build. Both sides
+train the preset's model with its batch and AdamW; PyTorch's is not compiled. Messages go through shared memory, so
+these numbers do not include the cost of a network.
 """
 
 import argparse
@@ -25,7 +26,7 @@ SIDES = ("linnet, 1 × 2", "linnet, 2 × 1", "PyTorch, 1 × 2", "PyTorch, 2 × 1
 
 
 def linnet(build: str, name: str, processes: int, folder: str) -> list[str]:
-    """A shell command, since what is timed stands in a file."""
+    """A shell command, since the program writes its times to a file."""
     layers, heads, width, context, batch, steps = MODELS[name]
     out = f"{folder}/{name}-{processes}-$$"
     train = (
@@ -45,7 +46,7 @@ def torch(name: str, processes: int) -> list[str]:
 
 
 def work(name: str) -> None:
-    """Trains in PyTorch, as one of the processes if a launcher has started several; the first prints JSON."""
+    """Trains in PyTorch, as one of several processes if a launcher has started them; the first process prints JSON."""
     import torch
     from torch import distributed
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the Python halves of the pages for those who come from elsewhere, examples/docs/from_*.md.
+"""Runs the Python blocks of the pages for users of other libraries, examples/docs/from_*.md.
 
-    tests/peers/from_pages.py    # PyTorch's page; JAX's and MLX's where their packages are
+    tests/peers/from_pages.py    # PyTorch's page; JAX's and MLX's if their packages are installed
 
-The blocks of a page run in order, in one namespace and an empty folder. What a page takes as given, such as `x` or the
-data, is made before the block that needs it, and after some blocks a check says whether they did what the page says.
-Without a GPU, those that name one run on the CPU. A traceback names the line of the page.
+The blocks of a page run in order, in one namespace and an empty folder. Objects that a page does not define, such as
+`x` or the data, are made before the block that needs them. After some blocks a check tests whether they did what the
+page says. Without a GPU, blocks that name one run on the CPU. A traceback names the line of the page.
 """
 
 import importlib.util

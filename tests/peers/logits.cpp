@@ -1,4 +1,4 @@
-/// Writes random token ids and what a trained text model makes of them: linnet_logits RUN_FOLDER FILE
+/// Writes random token ids and a trained text model's logits for them: linnet_logits RUN_FOLDER FILE
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-"""Runs programs in alternation, and sums up what they print."""
+"""Runs programs in alternation, and summarises their output."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ import statistics
 import subprocess
 from collections.abc import Container, Iterator
 
-# Variables whose names begin so would give one side other threads, kernels or instructions than it takes by itself.
+# Variables with these prefixes would change the threads, kernels or instructions that a side chooses by itself.
 SETTINGS = ("OPENBLAS_", "GOTO_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_", "ATEN_CPU_CAPABILITY",
             "LINNET_NUM_THREADS", "LINNET_ISA")  # fmt: skip
 
@@ -22,7 +22,7 @@ class Failed(RuntimeError):
 
 
 def run(command: list[str]) -> dict:
-    """What a program prints, which is JSON, on its last line. Throws Failed."""
+    """The JSON on the last line of a program's output. Throws Failed."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
@@ -33,8 +33,8 @@ def run(command: list[str]) -> dict:
 def in_alternation(
     commands: dict[str, list[str]], rounds: int, may_fail: Container[str] = ()
 ) -> tuple[dict[str, list[dict]], dict[str, str]]:
-    """What each side's command prints in each round; who begins rotates. Sides that failed, of those that may, are left
-    out, and the second result says why.
+    """The output of each side's command in each round; the sides take turns in beginning. Sides in `may_fail` that
+    failed are left out, and the second result has their errors.
     """
     results: dict[str, list[dict]] = {side: [] for side in commands}
     failures: dict[str, str] = {}

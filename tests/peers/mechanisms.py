@@ -15,10 +15,10 @@ class Options:
     heads: int
     causal: bool = False
     bias: bool = True
-    dropout: float = 0.0  # of attention weights; the factorised mechanisms have none
-    tokens: int = 0  # of the sequences, for BigBird
-    max_tokens: int = 0  # that there may be, for Linformer
-    sizes: dict[str, int] = dataclasses.field(default_factory=dict)  # linnet's options, by name; its defaults otherwise
+    dropout: float = 0.0  # rate for attention weights; the factorised mechanisms have none
+    tokens: int = 0  # length of the sequences, for BigBird
+    max_tokens: int = 0  # largest length, for Linformer
+    sizes: dict[str, int] = dataclasses.field(default_factory=dict)  # linnet's options by name, if not its defaults
 
     @property
     def head_dim(self) -> int:
@@ -26,7 +26,7 @@ class Options:
 
 
 class Attention(nn.Module):
-    """Softmax attention. The other mechanisms with queries, keys and values have another `attend`."""
+    """Softmax attention. The other mechanisms with queries, keys and values override `attend`."""
 
     def __init__(self, options: Options):
         super().__init__()
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def split_maps(self, x: Tensor, count: int = 3) -> list[Tensor]:
-        """The heads of `count` linear maps whose results lie beside each other."""
+        """The heads of `count` linear maps whose results are side by side."""
         return [self.split(part) for part in x.chunk(count, -1)]
 
     def merge(self, o: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class Performer(Attention):
 
 
 def is_quadratic(q: Tensor, features: int, causal: bool) -> bool:
-    """Whether a factorised mechanism does better with its tokens² weights: so do the short texts of causal models."""
+    """Whether a factorised mechanism is faster with all tokens² weights, as for short texts in causal models."""
     return causal or q.shape[2] < features
 
 
@@ -119,7 +119,7 @@ class Linformer(Attention):
 
 
 class Longformer(Attention):
-    """Rows of the global token have linear maps of their own."""
+    """The rows of the global token have separate linear maps."""
 
     def make_maps(self, options: Options) -> None:
         super().make_maps(options)
@@ -145,7 +145,7 @@ class BigBird(Attention):
 
 
 class Poolingformer(Attention):
-    """The second level has linear maps of its own."""
+    """The second level has separate linear maps."""
 
     def make_maps(self, options: Options) -> None:
         super().make_maps(options)
@@ -159,7 +159,7 @@ class Poolingformer(Attention):
 
 
 class Reformer(Attention):
-    """Queries are keys, too."""
+    """The queries are also the keys."""
 
     def make_maps(self, options: Options) -> None:
         self.qk = nn.Linear(options.width, options.width, options.bias)

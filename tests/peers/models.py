@@ -71,7 +71,7 @@ class PatchClassifier(nn.Module):
 
 
 class SequenceClassifier(nn.Module):
-    """The model of the Long Range Arena's presets, of one sequence or of two, whose vectors it compares."""
+    """The model of the Long Range Arena's presets, for one sequence, or for two sequences whose vectors it compares."""
 
     def __init__(self, options: Options, vocabulary: int, classes: int, pairs: bool, layers: int = 2):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The ops in ops/array and core/tensor.h: how they are drawn, and what PyTorch has for each."""
+"""The ops in ops/array and core/tensor.h: how their cases are drawn, and PyTorch's function for each."""
 
 import functools
 import math
@@ -77,7 +77,7 @@ def index_select(d: Draw) -> None:
 
 
 def lines(d: Draw, *, grows: bool) -> list[int]:
-    """A tensor, a dim, and a shape no larger than it, but in that dim where it `grows`."""
+    """A tensor, a dim, and a shape that is not larger, except in this dim if it `grows`."""
     along(d)
     shape, dim = d.inputs[0].shape, d.arguments["dim"] % len(d.inputs[0].shape)
     return [d.size() if i == dim and grows else d.randint(0, size) if d.chance(0.3) else size
@@ -217,7 +217,7 @@ def expand(d: Draw) -> None:
 
 
 def to(d: Draw) -> None:
-    d.special = False  # what a NaN is as an integer is not defined
+    d.special = False  # the conversion of NaN to an integer is not defined
     unary(d)
     d.arguments["dtype"] = str(d.choice(ANY))[6:]
 

@@ -40,7 +40,7 @@ class Case {
     }
   }
 
-  /// Input i, or an undefined tensor where the case has fewer.
+  /// Input i, or an undefined tensor if the case has fewer.
   Tensor operator[](size_t i) const { return i < inputs.size() ? inputs[i] : Tensor(); }
   std::vector<Tensor> from(size_t i) const { return {inputs.begin() + static_cast<int64_t>(i), inputs.end()}; }
   std::string op() const { return json_["op"]; }
@@ -91,7 +91,7 @@ class Case {
   nlohmann::json json_;
 };
 
-/// What an op returns.
+/// The results of an op.
 struct Results {
   Results(Tensor x) : tensors{std::move(x)} {}                          // NOLINT(google-explicit-constructor)
   Results(std::vector<Tensor> list) : tensors(std::move(list)) {}       // NOLINT(google-explicit-constructor)
@@ -331,7 +331,7 @@ std::map<std::string, Run> all_ops() {
   return ops;
 }
 
-/// The gradients of the inputs that ask for one; without any where no result depends on them.
+/// The gradients of the inputs that require one; none if no result depends on them.
 void differentiate(const Case& c, const std::string& name, const TensorMap& tensors,
                    const std::vector<Tensor>& results, TensorMap& out) {
   std::vector<Tensor> outputs, inputs;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs random cases of linnet's ops and PyTorch's beside each other, and compares results, gradients and refusals.
+"""Runs random cases of linnet's ops and PyTorch's, and compares results, gradients and errors.
 
     tests/peers/random_cases.py [--cases 5000] [--seed 1] [--ops REGEX] [--only NUMBER]
 
-A case's op, tensors and arguments depend on its number and the seed alone. Shapes have sizes of 0 and 1; tensors are
-views, transposed, sliced, expanded; elements are tied, NaN, infinite. The table at the end has the cases of each family
-of ops, and what differed: each difference is either explained by EXPLAINED below, or printed. Exits with 1 where one is
-not explained.
+A case's op, tensors and arguments depend only on its number and the seed. Shapes also have sizes of 0 and 1; tensors
+are also views, transposed, sliced, expanded; elements are also tied, NaN, infinite. The table at the end has the cases
+of each family of ops, and the differences: each is either explained by EXPLAINED below, or printed. Exits with 1 if one
+is not explained.
 
 Needs PyTorch, safetensors and a build with tests, for bin/linnet_cases.
 """
@@ -33,7 +33,7 @@ from random_layers import LAYER_OPS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALL = {name: (family, op) for family, ops in (ARRAY_OPS | LAYER_OPS).items() for name, op in ops.items()}
-BATCH = 500  # cases for one process
+BATCH = 500  # cases in one process
 
 
 def name_of(number: int) -> str:
@@ -41,16 +41,16 @@ def name_of(number: int) -> str:
 
 
 class Explained(typing.NamedTuple):
-    """A difference that is meant."""
+    """An intended difference."""
 
     ops: str  # a regular expression
-    line: str  # another, for what `differences` says
+    line: str  # a regular expression for a line of `differences`
     why: str
     holds: typing.Callable[["Case"], bool] = lambda case: True  # whether this case is one of them
 
 
 def named_twice(case: "Case") -> bool:
-    """Whether indices name a place twice."""
+    """Whether indices contain a place twice."""
     x, *rest = (input and input.view().detach() for input in case.draw.inputs)
     if case.name == "index_put":
         return torch.index_put(torch.zeros(x.shape), tuple(rest[1:]), torch.tensor(1.0), accumulate=True).max() > 1
@@ -124,10 +124,10 @@ EXPLAINED = [
     Explained("cross_entropy", "gradient 0.*, PyTorch nan",
               "linnet leaves out a row that is ignored, NaN too", special),
     Explained("softmax_attention", "nan",
-              "a key that a query does not see counts nothing in linnet, NaN too; with an infinite query or "
-              "key all scores may be -inf, for which linnet gives NaN", special),
+              "in linnet a hidden key has no effect, even if it is NaN; with an infinite query or key all "
+              "scores may be -inf, for which linnet gives NaN", special),
     Explained("short_conv", "(result|gradient) .*nan",
-              "beside the sequence linnet has no tokens, where 0 * inf is NaN", special),
+              "linnet has no tokens outside the sequence, while PyTorch pads with 0, and 0 * inf is NaN", special),
     Explained("batch_norm|group_norm", "result .*: nan, PyTorch -?inf",
               "linnet's means of infinities, and products with an infinite weight, are NaN", special),
     Explained("max_pool.*", "gradient", "of several NaN in a window linnet takes the first, PyTorch the last", special),
@@ -152,7 +152,7 @@ EXPLAINED = [
 
 
 class Outcome(typing.NamedTuple):
-    """What a library makes of a case: results and gradients, or the text of its refusal."""
+    """A library's outcome of a case: results and gradients, or the text of its error."""
 
     results: list[torch.Tensor]
     gradients: list[torch.Tensor | None]
@@ -160,7 +160,7 @@ class Outcome(typing.NamedTuple):
 
 
 class Case:
-    """A call of an op, drawn from its number and a seed, and what PyTorch makes of it."""
+    """A call of an op, drawn from its number and a seed, and PyTorch's outcome."""
 
     def __init__(self, seed: int, number: int):
         self.number, self.name = number, name_of(number)
@@ -203,7 +203,7 @@ class Case:
         return json.dumps({"op": self.name, "inputs": inputs, "arguments": arguments})
 
     def differences(self, ours: Outcome) -> list[str]:
-        """A line for each difference; none where both refuse or all agrees."""
+        """A line for each difference; none if both sides throw, or if everything agrees."""
         if ours.error or self.theirs.error:
             return [] if ours.error and self.theirs.error else [
                 f"linnet refuses: {ours.error}" if ours.error else f"PyTorch refuses: {self.theirs.error}"]
@@ -239,7 +239,7 @@ def largest(x: torch.Tensor) -> float:
 
 
 def difference(what: str, ours: torch.Tensor, theirs: torch.Tensor, ulps: int, scale: float) -> list[str]:
-    """Where two tensors differ by more than ulps of each element of theirs, or of `scale` if that is larger."""
+    """Where two tensors differ by more than `ulps` of PyTorch's element, or of `scale` if that is larger."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return [f"{what}: {ours.dtype}{list(ours.shape)}, PyTorch {theirs.dtype}{list(theirs.shape)}"]
     if theirs.dtype not in FLOATING:
@@ -250,7 +250,7 @@ def difference(what: str, ours: torch.Tensor, theirs: torch.Tensor, ulps: int, s
         wrong = ~(same | ((ours.double() - theirs.double()).abs() <= allowed.where(theirs.isfinite(), -1)))
     if not wrong.any():
         return []
-    numbers = wrong & ~ours.isnan() & ~theirs.isnan()  # shown first, as a NaN more or less can be explained
+    numbers = wrong & ~ours.isnan() & ~theirs.isnan()  # shown first, since differences of NaNs may be explained
     at = (numbers if numbers.any() else wrong).nonzero()[0].tolist()
     return [f"{what}{at}: {ours[tuple(at)].item()!r}, PyTorch {theirs[tuple(at)].item()!r}"
             f" ({wrong.sum()} of {wrong.numel()} differ)"]
@@ -285,8 +285,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ops", default=".*", help="only those whose name this regular expression matches")
-    parser.add_argument("--only", type=int, help="the number of one case, to print what it is")
+    parser.add_argument("--ops", default=".*", help="only ops whose name matches this regular expression")
+    parser.add_argument("--only", type=int, help="the number of one case, which is run and printed")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/bin/linnet_cases")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")

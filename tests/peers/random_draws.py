@@ -1,4 +1,4 @@
-"""What the cases of random_cases.py are made of: random tensors, in random layouts, and ops to try on them."""
+"""The parts of the cases of random_cases.py: random tensors in random layouts, and ops to run on them."""
 
 import math
 import random
@@ -51,7 +51,7 @@ class Draw(random.Random):
         return [self.size() for _ in range(self.randint(least, most))]
 
     def layout(self, shape: list[int]) -> tuple[list[int], int, int]:
-        """Strides, an offset and how much memory they need: transposed, sliced and expanded as it happens."""
+        """Strides, an offset and the memory that they need, with random transpositions, slices and expansions."""
         steps, gaps, repeated = ([1], [0], 0) if self.chance(0.4) else ([1, 1, 2, 3], [0, 0, 1], 0.1)
         order, strides, stride = [*reversed(range(len(shape)))], [0] * len(shape), 1
         if gaps != [0] and self.chance(0.6):
@@ -78,7 +78,7 @@ class Draw(random.Random):
 
     def tensor(self, shape: list[int], dtype: torch.dtype | None = None, grad: bool = True,
                change: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> list[int]:
-        """Adds an input, and gives its shape."""
+        """Adds an input, and returns its shape."""
         dtype = dtype or self.dtype
         strides, offset, count = self.layout(shape)
         memory = change(self.values(count, dtype)).to(dtype)
@@ -89,19 +89,19 @@ class Draw(random.Random):
         self.inputs.append(None) if self.chance(0.3) else self.tensor(shape)
 
     def indices(self, shape: list[int], size: int, dtype: torch.dtype | None = None, wrong: float = 0.03) -> None:
-        """Adds indices below `size`, of which one may be out of range."""
+        """Adds indices below `size`; one may be out of range."""
         dtype = dtype or self.choice([torch.int64, torch.int64, torch.int32])
         if self.chance(wrong):
             size += 2
         self.tensor(shape, dtype, change=lambda x: torch.randint(0, max(size, 1), x.shape, generator=self.generator))
 
     def broadcast(self, shape: list[int]) -> list[int]:
-        """A shape that broadcasts with `shape`, or seldom does not."""
+        """A shape that broadcasts with `shape`; in rare cases it does not."""
         other = [1 if self.chance(0.3) else size for size in shape[self.randint(0, len(shape)):]]
         return [size + 1 for size in other] if self.chance(0.03) else other
 
     def dim(self, rank: int) -> int:
-        """A dim of a tensor, counted from either side; seldom one that does not exist."""
+        """A dim of a tensor, counted from either side; in rare cases one that does not exist."""
         return self.choice([rank, -rank - 1]) if self.chance(0.02) else self.randint(-rank, max(rank - 1, 0))
 
     def dims(self, rank: int) -> list[int]:
@@ -124,7 +124,7 @@ def two(d: Draw) -> None:
 
 
 def plus(draw: Callable[[Draw], None], **choices: list) -> Callable[[Draw], None]:
-    """What `draw` draws, and for each further argument one of its values."""
+    """The result of `draw`, and for each further argument one of its values."""
     def both(d: Draw) -> None:
         draw(d)
         d.arguments |= {name: d.choice(values) for name, values in choices.items()}
@@ -141,7 +141,7 @@ def along(d: Draw) -> None:
 
 
 def shaped(*terms: str) -> Callable[[Draw], None]:
-    """Tensors whose dims are letters, each with one size, behind any dims for "..."; one with "?" may be left out."""
+    """Tensors whose dims are letters, each with one size, after any dims for "..."; one with "?" may be left out."""
     def draw(d: Draw) -> None:
         sizes = {letter: d.size() for letter in sorted({*"".join(terms)} - {*".?"})}
         lead = d.shape(0, 3)
@@ -198,12 +198,12 @@ def over(f: Callable) -> Callable:
 
 
 class Op(typing.NamedTuple):
-    torch: Callable  # of the tensors, with the arguments by name
+    torch: Callable  # takes the tensors, and the arguments by name
     draw: Callable[[Draw], None]
     dtypes: list[torch.dtype] = FLOATS
-    ulps: int = 0  # by how many the results may differ
-    sums: bool = False  # ulps of the largest number that is summed up, not of each result
-    any_index: bool = False  # the second result may be the index of any of equal elements
+    ulps: int = 0  # the allowed difference of results
+    sums: bool = False  # ulps of the largest summed number, not of each result
+    any_index: bool = False  # the second result may be the index of any of several equal elements
 
 
 SUMS = {"ulps": 64, "sums": True}

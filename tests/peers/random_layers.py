@@ -1,4 +1,4 @@
-"""The ops in ops/matmul, ops/layers and ops/attention: how they are drawn, and what PyTorch has for each."""
+"""The ops in ops/matmul, ops/layers and ops/attention: how their cases are drawn, and PyTorch's function for each."""
 
 import typing
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from random_draws import BOTH, NUMBERS, REDUCTIONS, ROUNDED, SUMS, Draw, Op, alo
 EPS, IGNORED = [1e-5, 0.1], [-100, 0, 2]
 EQUATIONS = ["ij,jk->ik", "bij,bjk->bik", "ii->i", "ij->ji", "i,ij,j->", "ij,ij->", "bij,kj->bki", "i,j", "ij->",
              "iij,j->i", "abc,cd,bd->a", "...ij,jk->...ik", "ii", "ba"]
-NORMS = {"ulps": 4096, "sums": True}  # two values that nearly agree are divided by their deviation
+NORMS = {"ulps": 4096, "sums": True}  # the difference of two nearly equal values is divided by their deviation
 
 
 def matmul(d: Draw) -> None:
@@ -129,7 +129,7 @@ def cosine_similarity(d: Draw) -> None:
 
 
 def signs(rows: bool) -> Callable[[Draw], None]:
-    """Inputs with targets of 1 and -1, for each row of two or for each element of one."""
+    """Inputs with targets of 1 and -1: for each row of two inputs, or for each element of one."""
     def draw(d: Draw) -> None:
         shape = d.tensor(d.shape(1, 2))
         if rows:
@@ -148,7 +148,7 @@ def binary_cross_entropy(of_logits: bool) -> Callable[[Draw], None]:
 
 
 def rows(loss: Callable) -> Callable:
-    """A loss whose classes are the last dim here."""
+    """A loss whose classes are the last dim in linnet."""
     def call(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, **rest) -> torch.Tensor:
         if target.shape != x.shape[:-1]:
             raise ValueError("targets of another shape")

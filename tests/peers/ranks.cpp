@@ -3,7 +3,7 @@
 ///     mpirun -np 2 build/bin/linnet_ranks
 ///     mpirun -np 2 build/bin/linnet_ranks LAYERS HEADS WIDTH CONTEXT BATCH STEPS THREADS KIB...
 ///
-/// The model is that of train_shakespeare, the text random; KIB are sizes of buckets. Figures are those of rank 0.
+/// The model is that of train_shakespeare, and the text is random. KIB are sizes of buckets. Rank 0 prints its times.
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +40,7 @@ void print(const ProcessGroup& group, const std::string& row) {
   if (group.rank() == 0) std::cout << row << '\n' << std::flush;
 }
 
-/// A table of the time of an all_reduce by its size.
+/// Prints a table of the time of an all_reduce by its size.
 void time_sums(ProcessGroup& group) {
   print(group, "| bytes | microseconds | GB/s sent |\n|---|---|---|");
   for (int64_t bytes = 8; bytes <= int64_t{64} << 20; bytes *= bytes < 512 ? 64 : 8) {
@@ -57,10 +57,10 @@ void time_sums(ProcessGroup& group) {
   }
 }
 
-/// What a step with one size of buckets takes.
+/// The times of steps with one size of buckets.
 struct Figures {
   std::vector<double> step, in_backward, after_backward;  ///< milliseconds; the last two in MPI
-  double sent = 0;                                        ///< bytes of a step
+  double sent = 0;                                        ///< bytes sent in a step
 };
 
 /// A model that is trained by steps like those of the programs.
@@ -72,7 +72,7 @@ class Trained {
     targets_ = randint(0, kVocabulary, {batch, config.context}, rng_);
   }
 
-  /// Makes steps with buckets of this size, and adds what they take.
+  /// Makes steps with buckets of this size, and adds their times.
   void step(int64_t bucket_bytes, int64_t steps, Figures& figures) {
     nn::DataParallel parallel(group_, model_, {.shards = group_.world_size(), .bucket_bytes = bucket_bytes});
     const int64_t before = group_.bytes_sent();
@@ -89,7 +89,7 @@ class Trained {
     figures.sent = static_cast<double>(group_.bytes_sent() - before) / static_cast<double>(steps);
   }
 
-  /// The bytes that no sum can do without.
+  /// The least bytes that a rank must send for a sum.
   double least_sent() const {
     double bytes = 0;
     for (const Tensor& parameter : model_.parameters()) bytes += static_cast<double>(4 * parameter.numel());
@@ -112,7 +112,7 @@ class Trained {
   Tensor inputs_, targets_;
 };
 
-/// A table of a training step by the size of buckets, in two rounds.
+/// Prints a table of a training step by the size of buckets, in two rounds.
 void time_steps(ProcessGroup& group, Trained& model, int64_t steps, const std::vector<int64_t>& kib) {
   Figures warm_up;
   model.step(int64_t{1} << 20, 1, warm_up);

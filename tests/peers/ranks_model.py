@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""What sums of gradients cost over a network, on paper: how long they take for a model, and how much of that backward
-does not hide. A table in Markdown. Put in your own figures:
+"""Computes the cost of sums of gradients over a network, without measuring: how long they take for a model, and how
+much of it backward does not hide. Prints a Markdown table. To use your own figures:
 
     python tests/peers/ranks_model.py
     python tests/peers/ranks_model.py --network 'mine: 2.5 us, 11 GB/s' --step-ms 400 --ranks 16
 
-A message takes its latency, and its bytes by the bandwidth of one direction while the other is as busy. Sums are those
-of nn::DataParallel: buckets of gradients, each by recursive halving and doubling, 2 log2(R) messages and 2 (R - 1) / R of
-its bytes. A bucket's next message is sent when backward comes to the next parameter, as in the library, or after its
-end. The network moves messages by itself, one after the other, and no rank is late. Adding what was received is
-counted after backward; during it, it is work of the rank like any other.
+A message takes the latency, plus its bytes divided by the bandwidth of one direction while the other is as busy. Sums
+are those of nn::DataParallel: buckets of gradients, each by recursive halving and doubling, with 2 log2(R) messages and
+2 (R - 1) / R of its bytes. A bucket's next message is sent when backward reaches the next parameter, as in the library,
+or after backward. The network moves messages by itself, one after the other, and no rank is late. The time to add
+received gradients is counted only after backward; during backward it is ordinary work of the rank.
 """
 
 import argparse
 import math
 import re
 
-# Latency in microseconds, GB/s in each direction while both are busy. Sources: README.md here.
+# Latency in microseconds, GB/s in each direction while both are busy. README.md lists the sources.
 NETWORKS = {
     "TCP on EC2, 10 Gb/s a connection": (30.3, 0.59),
     "25 Gb/s Ethernet, TCP": (30.3, 2.9),
@@ -26,12 +26,12 @@ NETWORKS = {
     "InfiniBand HDR, 200 Gb/s": (1.2, 24.0),
     "InfiniBand NDR, 400 Gb/s": (2.0, 50.0),
 }
-SUM_RATE = 12.7  # GB/s of what is received, at which a rank adds it; measured on one core of a Zen 4
-BACKWARD = 2 / 3  # of a step
+SUM_RATE = 12.7  # GB/s at which a rank adds received gradients; measured on one core of a Zen 4
+BACKWARD = 2 / 3  # backward's share of a step
 
 
 def parameters(layers: int, width: int, context: int, vocabulary: int) -> list[int]:
-    """The sizes of a DecoderLM's parameters, as backward comes to them."""
+    """The sizes of a DecoderLM's parameters, in the order in which backward reaches them."""
     norm = [width, width]
     attention = [width, width * width, 3 * width, 3 * width * width]
     perceptron = [width, 4 * width * width, 4 * width, 4 * width * width]
@@ -62,12 +62,12 @@ def sum_seconds(size: float, ranks: int, latency: float, bandwidth: float) -> fl
 
 
 class Sum:
-    """The sum of a bucket under way."""
+    """The running sum of a bucket."""
 
     def __init__(self, size: float, ranks: int):
         self.left = messages(size, ranks)
         self.halving = len(self.left) // 2
-        self.arrives = None  # the message that is under way
+        self.arrives = None  # when the current message arrives
         self.bytes = 0.0
 
     def advance(self, now: float, network: "Network") -> float:
@@ -120,13 +120,13 @@ def network_of(text: str) -> tuple[str, tuple[float, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=network_of, action="append", help="in place of those that are known")
+    parser.add_argument("--network", type=network_of, action="append", help="replaces the listed networks")
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 64, 512])
-    parser.add_argument("--step-ms", type=float, nargs="+", default=[2790, 100], help="a step of one rank alone")
+    parser.add_argument("--step-ms", type=float, nargs="+", default=[2790, 100], help="time of a step of a single rank")
     parser.add_argument("--bucket-kib", type=int, default=1024)
     for name, default in (("layers", 12), ("width", 768), ("context", 256), ("vocabulary", 65)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--sums", action="store_true", help="the time of single sums by their bytes instead")
+    parser.add_argument("--sums", action="store_true", help="instead, the time of single sums by their bytes")
     arguments = parser.parse_args()
     networks = dict(arguments.network or NETWORKS.items())
     if arguments.sums:
@@ -150,7 +150,7 @@ def main() -> None:
             figures[0].append(sum(sum_seconds(part, ranks, *seconds) for part in parts))
             for column, ms in enumerate(arguments.step_ms, 1):
                 figures[column].append(not_hidden(sizes, most, ranks, Network(*seconds), 1e-3 * ms * BACKWARD))
-            # At the least: each owner's part once over every link, a tree of latencies for each parameter.
+            # A lower bound: each owner's part goes once over every link, with a tree of latencies for each parameter.
             figures[-1].append(4 * sum(sizes) / seconds[1] + len(sizes) * math.log2(ranks) * seconds[0])
         cells = [" / ".join(f"{1e3 * time:,.{0 if time > 0.01 else 1}f}" for time in column) for column in figures]
         print(f"| {name} | {latency}, {bandwidth} | {' | '.join(cells)} |")

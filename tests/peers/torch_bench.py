@@ -1,4 +1,4 @@
-"""What `bench` times, in plain PyTorch: one JSON object on one line.
+"""Times the same work as `bench`, in plain PyTorch. Prints a JSON object on one line.
 
     python torch_bench.py attention --mechanism fastmax2 --formulation factorised --tokens 1024 [--causal]
     python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
@@ -6,8 +6,8 @@
     python torch_bench.py step --preset nanogpt-cpu|nanogpt-gpu|mnist-small|large --attention softmax
     python torch_bench.py step --preset lra-listops|lra-text-nystrom|… --attention softmax
 
-Each takes --compile, --threads, --seconds, --device and --precision first. Without --threads PyTorch takes as many as it
-likes. PyTorch 1.13 runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
+The options --compile, --threads, --seconds, --device and --precision come first. Without --threads PyTorch chooses the
+number. PyTorch 1.13 runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
 """
 
 import argparse
@@ -64,8 +64,8 @@ def times(run: Callable[[], torch.Tensor], leaves: list[torch.Tensor], seconds: 
 
 
 def of_one_form(a: argparse.Namespace) -> tuple[dict[str, Callable], list[torch.Tensor]]:
-    """The mechanisms that have one form, with linnet's default options, and the tensors that get gradients besides q, k
-    and v. Rotations and samples are drawn anew for each call, as linnet does.
+    """The mechanisms with only one form, with linnet's default options, and the tensors that get gradients besides q, k
+    and v. Each call draws new rotations and samples, as in linnet.
     """
     if a.causal and a.mechanism in ("linformer", "bigbird", "informer"):
         raise SystemExit(f"--causal: {a.mechanism} has no causal form")
@@ -150,7 +150,7 @@ def bench_model(a: argparse.Namespace) -> dict:
     return training_step(a, model(), lambda function: F.cross_entropy(function(x), y))
 
 
-# Of the Long Range Arena's tasks: ids, classes, tokens, those with padding, batches of Skyformer and of Nyströmformer.
+# The Long Range Arena's tasks: ids, classes, tokens, tokens with padding, batches of Skyformer and of Nyströmformer.
 ARENA = {
     "listops": (16, 10, 1999, 2048, 32, 32),
     "text": (257, 2, 4000, 4096, 16, 32),
@@ -219,7 +219,7 @@ def training_step(
     clip: Callable[[nn.Module], None] | None = None,
     **options,
 ) -> dict:
-    """Times a step of training, where `loss_of` gives the loss of the model or of its compiled form."""
+    """Times a training step. `loss_of` gives the loss of the model or of its compiled form."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True, **options)
     function = torch.compile(model, mode=a.mode) if a.compile else model
 
@@ -240,12 +240,12 @@ def training_step(
 
 
 def resident_bytes() -> int:
-    """The most that this process ever held, so with --compile what compiling took, too."""
+    """The peak memory of this process; with --compile it includes the compiler."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def limit_memory() -> None:
-    """Lets an allocation fail for which memory is not free, before the system ends this process or another."""
+    """Makes allocations beyond the free memory fail, before the system kills this process or another."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     free = 1024 * int(re.search(r"MemAvailable: *(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
     resource.setrlimit(resource.RLIMIT_DATA, (free if most == resource.RLIM_INFINITY else min(free, most), most))

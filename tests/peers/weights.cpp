@@ -1,6 +1,6 @@
 /// Loads the weights of PyTorch's layers into linnet's, and saves linnet's for PyTorch: linnet_weights FOLDER
 ///
-/// For each layer or model that is named in main, weights.py has written NAME.input.safetensors (`x`) and PyTorch's
+/// For each layer or model that main names, weights.py has written NAME.input.safetensors (`x`) and PyTorch's
 /// state_dict, NAME.pytorch.safetensors. This program writes NAME.loaded.safetensors (`y`, the output with these
 /// weights), NAME.linnet.safetensors, the weights of a model that it trained, and NAME.saved.safetensors (`y` with
 /// them).

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Shows that weights cross between PyTorch and linnet, both ways, by the names of PyTorch's state_dict.
+"""Shows that PyTorch and linnet load each other's weights, by the names of PyTorch's state_dict.
 
     tests/peers/weights.py [--program build/bin/linnet_weights]
 
 For each layer and model of MODELS, in float64: PyTorch trains it for three steps and saves its state_dict as a
-safetensors file, linnet loads it; linnet trains one and saves it, PyTorch loads it. Both load strictly, so that no name
-is missing, unexpected or of another shape. Then both must give the same outputs for the same input, within 1e-9. Prints a
-table, and exits with 1 where one differs.
+safetensors file, which linnet loads. linnet trains one and saves it, and PyTorch loads it. Both load strictly: no name
+may be missing or unexpected, and no shape may differ. Then both must give the same outputs for the same input, within
+1e-9. Prints a table, and exits with 1 if an output differs.
 
 Needs PyTorch, safetensors and a build with tests, for bin/linnet_weights.
 """

@@ -70,8 +70,8 @@ bool allocations_are_counted(const std::string& not_tried) {
 
 namespace {
 
-/// Whether a request comes from OpenBLAS. Its kernels for small products with AVX-512 ask for scratch memory, and
-/// write to it without a look at whether they got any.
+/// Whether a request comes from OpenBLAS. Its kernels for small products with AVX-512 allocate scratch memory, and
+/// write to it without checking that the allocation succeeded.
 bool is_from_openblas(const void* caller) {
   Dl_info library;
   return dladdr(caller, &library) != 0 && library.dli_fname != nullptr &&

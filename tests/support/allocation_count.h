@@ -20,7 +20,7 @@ class AllocationCount {
   int64_t mmaps() const;  ///< calls of mmap, except those that malloc itself makes
 };
 
-/// While it exists, one allocation of this thread fails, of those that AllocationCount counts; OpenBLAS's do not.
+/// While it exists, one of this thread's allocations fails. It counts those of AllocationCount, except OpenBLAS's.
 class AllocationFailure {
  public:
   /// Allocation number `n` fails, counted from 0.
@@ -42,8 +42,8 @@ class MemoryUse {
 
   int64_t live() const;  ///< bytes allocated since the construction and not freed
   int64_t peak() const;  ///< the highest live() so far
-  /// Allocations since the construction minus those freed. Bytes may differ by what malloc adds to a request; these
-  /// do not.
+  /// Allocations since the construction minus those freed. Unlike bytes, this number does not depend on how much
+  /// malloc adds to a request.
   int64_t blocks() const;
 };
 

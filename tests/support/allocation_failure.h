@@ -15,10 +15,10 @@
 
 namespace linnet::test {
 
-/// Calls `work` until it completes. In call n, its allocation n fails. After each call, `check` gets whether an error
-/// was thrown, and brings things back to where they were; then no allocation is left that was not there before.
-/// Returns the number of calls. (A call in which nothing fails comes first, after which what is kept for good is
-/// there.)
+/// Calls `work` until it completes. In call n, its allocation n fails. After each call, `check` learns whether an
+/// error was thrown, and restores the state before the call; then no allocation may be left that was not there
+/// before. Returns the number of calls. (A first call, in which nothing fails, makes the allocations that are kept
+/// for the life of the process.)
 inline int64_t fail_each_request(const std::function<void()>& work, const std::function<void(bool failed)>& check) {
   work();
   check(false);

@@ -14,7 +14,7 @@
 namespace linnet::test {
 namespace {
 
-constexpr std::chrono::minutes kLimit{2};  // for which wait() waits
+constexpr std::chrono::minutes kLimit{2};  // the longest that wait() waits
 
 /// The strings as posix_spawn takes them: pointers, and a null pointer at the end.
 std::vector<char*> pointers_to(std::vector<std::string>& strings) {
@@ -24,7 +24,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
-/// This process's environment without LINNET_DATA, so that a program finds no data but those that a test gives it.
+/// This process's environment without LINNET_DATA, so that a program finds only the data that a test gives it.
 std::vector<std::string> environment() {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -18,8 +18,8 @@ struct Ended {
   std::string err;
 };
 
-/// A running program, one of the project's or any given by its path, in an empty folder of its own, without a
-/// terminal and without LINNET_DATA.
+/// A running program, either one of the project's by its name or any other by its path. It runs in a new empty
+/// folder, without a terminal and without LINNET_DATA.
 class ChildProgram {
  public:
   ChildProgram(const std::string& name, const std::vector<std::string>& arguments);

@@ -6,7 +6,7 @@
 
 #include "tests/support/files.h"
 
-/// The compiler that built the tests. Only for files that tests/CMakeLists.txt gives LINNET_TEST_COMPILER.
+/// The compiler that built the tests, for files for which tests/CMakeLists.txt defines LINNET_TEST_COMPILER.
 
 namespace linnet::test {
 
@@ -17,7 +17,7 @@ struct Compiled {
   std::string messages;
 };
 
-/// Compiles a file of C++ against linnet's headers without making code.
+/// Compiles a C++ file against linnet's headers without generating code.
 inline Compiled compile(const std::filesystem::path& source, const std::string& flags = "") {
   const TemporaryFolder folder;
   const std::filesystem::path log = folder / "messages.txt";

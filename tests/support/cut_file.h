@@ -11,8 +11,8 @@
 
 namespace linnet::test {
 
-/// Cuts the file off at every byte, from an empty one on. Each time `check` gets what is left of the file and what
-/// `read()` makes of it, which is nothing where it throws an IoError. Then the file is whole again, and is read.
+/// Cuts the file off at every byte, beginning with an empty file. Each time `check` gets the rest of the file and the
+/// result of `read()`, which is empty if it throws an IoError. At the end the whole file is restored and read.
 template <class Read, class Check>
 void cut_everywhere(const std::filesystem::path& path, const Read& read, const Check& check) {
   const std::string whole = read_bytes(path);

@@ -25,7 +25,7 @@ struct FileMemory {
 
 /// Additions to the limit, in bytes.
 struct MoreMemory {
-  int64_t before_fault = 0;  ///< the content that was read of a file before it was refused
+  int64_t before_fault = 0;  ///< the content that was read from a file before it was refused
   int64_t parser = 0;        ///< a library's own memory
 };
 

@@ -31,7 +31,7 @@ inline bool gpu_answers() {
   }
 }
 
-/// Whether LINNET_CUDA_CHECK makes the host wait for each kernel. Then no error is reported late, and no graph is
+/// Whether LINNET_CUDA_CHECK makes the host wait for each kernel. If so, no error is reported late, and no graph is
 /// recorded.
 inline bool waits_for_kernels() {
   const char* checking = std::getenv("LINNET_CUDA_CHECK");

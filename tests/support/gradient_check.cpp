@@ -15,7 +15,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// See check_gradients for what these are.
+// check_gradients describes these constants.
 constexpr double kStep = 6e-6;
 constexpr double kRelative = 1e-7;
 constexpr double kRoundings = 64;

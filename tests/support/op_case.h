@@ -15,7 +15,7 @@ struct OpCase {
   std::string variant;         ///< what the case covers: "broadcast", "empty", "size 1", "dims {0, 2} keepdim", …
   std::vector<Tensor> inputs;  ///< float64; all are differentiated
   std::function<Tensor(const std::vector<Tensor>&)> f;
-  bool twice = true;  ///< false for fused ops, which must then refuse a second derivative
+  bool twice = true;  ///< false for fused ops: the suite then checks that they refuse a second derivative
 };
 
 /// An op with a bool or integer result. The suite checks that it accepts inputs that require a gradient.
@@ -48,7 +48,7 @@ void add_sparse_attention_cases(Registry& registry);
 /// Adds cases for the views and copies of core/tensor.h, named `Tensor::name`; in tests/core/view_cases.cpp.
 void add_view_cases(Registry& registry);
 
-/// All of these.
+/// All of these cases.
 Registry all_cases();
 
 /// The device that cases are tested on, and on which a case creates its indices and masks. Set it before a registry

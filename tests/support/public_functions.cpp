@@ -26,7 +26,7 @@ std::set<std::string> functions_in(const std::string& header) {
   static const std::regex kOperator(R"(\boperator\b)");
   const std::string text = without_comments(header);
   std::set<std::string> names;
-  std::string before;  // the declaration so far, without what is in its brackets
+  std::string before;  // the declaration so far, without the text in its brackets
   for (size_t at = 0; at < text.size();) {
     const char c = text[at++];
     std::smatch match;

@@ -19,7 +19,7 @@
 namespace linnet::test {
 namespace {
 
-/// Messages on their way, by sender, receiver and tag.
+/// Messages that were sent and not yet received, by sender, receiver and tag.
 struct Mail {
   explicit Mail(int count) : size(count), meeting(count), gathered(static_cast<size_t>(count)) {}
 

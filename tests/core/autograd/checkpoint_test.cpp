@@ -38,13 +38,13 @@ List call(bool checkpointed, const ListFunction& f, const List& inputs) {
   return checkpointed ? checkpoint(f, inputs) : f(inputs);
 }
 
-/// What `run(false)` and `run(true)` return have the same bits.
+/// Checks that `run(false)` and `run(true)` return the same bits.
 template <class Run>
 void check_checkpoint_changes_no_bit(const Run& run) {
   check_same_bits(run(true), run(false));
 }
 
-/// A layer with dropout, in float32, where the order of sums shows.
+/// A layer with dropout, in float32, where another order of sums changes the bits.
 struct Layer {
   Tensor weight = leaf({16, 16}, 1, DType::float32), bias = leaf({16}, 2, DType::float32);
   Tensor operator()(const Tensor& x, Generator& rng) const {
@@ -64,7 +64,7 @@ TEST_CASE("checkpoint: results, gradients and generators are those of a call wit
     for (int i = 0; i < 3; ++i) {
       h = call(checkpointed, [&](const List& in) { return List{layer(in[0], rng)}; }, {h})[0];
     }
-    const Tensor noise = randn({5, 16}, rng);  // a draw after those of the layers
+    const Tensor noise = randn({5, 16}, rng);  // draws after the layers
     backward(sum(h * noise));
     CHECK(rng.state().draws == 4);
     return List{h.detach(), noise, x.grad(), layer.weight.grad(), layer.bias.grad(), randn({3}, rng)};
@@ -260,13 +260,13 @@ TEST_CASE("checkpoint: threads that walk one tape at the same time run the funct
 
 namespace {
 
-constexpr int64_t kBytes = int64_t{64} * 256 * 4;  // of an activation
+constexpr int64_t kBytes = int64_t{64} * 256 * 4;  // bytes of an activation
 
 struct Memory {
   int64_t after_forward, peak;
 };
 
-/// The memory that a stack of layers takes, each with 4 activations that its backward needs.
+/// The memory of a stack of layers. The backward of each layer needs 4 activations.
 Memory memory_of_stack(bool checkpointed, int layers, int group = 1) {
   const Tensor w = (uniform({256, 256}, 1) * 0.1).to(DType::float32).set_requires_grad();
   const Tensor x = uniform({64, 256}, 2).to(DType::float32);
@@ -277,7 +277,7 @@ Memory memory_of_stack(bool checkpointed, int layers, int group = 1) {
     for (int i = 0; i < group; ++i) h = call(checkpointed, layer, h);
     return h;
   };
-  backward(sum(layer({x})[0]));  // scratch
+  backward(sum(layer({x})[0]));  // allocates the scratch memory
   release_cached_memory();
   reset_peak_memory();
   const int64_t live = memory_stats().live;
@@ -319,7 +319,7 @@ TEST_CASE("checkpoint: a long chain of them is freed without recursion") {
 
 namespace {
 
-/// The message of backward through a checkpoint whose function is `first`, and in backward `second`.
+/// The error message of backward through a checkpoint whose function is `first` in forward and `second` in backward.
 std::string message_of(const ListFunction& first, const ListFunction& second) {
   int runs = 0;
   const List results =

@@ -55,7 +55,7 @@ TEST_CASE("backward: create_graph leaves a gradient that can be differentiated")
   Tensor x = leaf({2, 3});
   backward(sum(mul(square(x), x)), {.create_graph = true});
   Tensor first = x.grad();
-  x.set_grad({});  // else the gradient and its leaf keep each other alive
+  x.set_grad({});  // otherwise the gradient and its leaf keep each other alive
   backward(sum(first));
   CHECK(values(x.grad()) == Doubles{12, 18});
 }

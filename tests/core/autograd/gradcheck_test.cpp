@@ -23,7 +23,7 @@ using List = std::vector<Tensor>;
 
 Tensor leaf(const Shape& shape, uint64_t seed) { return uniform(shape, seed).set_requires_grad(); }
 
-/// a · b, whose gradient by b is wrong in the last element.
+/// a · b, with a wrong gradient in the last element of b.
 Tensor mul_with_mistake(const Tensor& a, const Tensor& b) {
   Op op("mul_with_mistake", Where{}, {a, b});
   return op.record(a.detach() * b.detach(), [a = op.save(a), b = op.save(b)](const Tensor& g) {
@@ -110,7 +110,7 @@ TEST_CASE("gradcheck: a backward that ignores its argument, and a second derivat
 }
 
 TEST_CASE("gradcheck: eps, atol and rtol are PyTorch's") {
-  // 1e-4 off, relatively: within rtol, and beyond it where that and atol are smaller.
+  // A relative error of 1e-4 is within rtol; with a smaller rtol and atol it fails.
   const auto f = [](const List& in) { return square_with(in[0], [](auto& g, auto& at) { return g * at * 2.0002; }); };
   const List x{tensor({3}, DType::float64).set_requires_grad()};
   CHECK(gradcheck(f, x));
@@ -122,7 +122,7 @@ TEST_CASE("gradcheck: eps, atol and rtol are PyTorch's") {
   const List near_kink{tensor({0.1}, DType::float64).set_requires_grad()};
   CHECK(gradcheck(g, near_kink));
   CHECK_FALSE(gradcheck(g, near_kink, {.eps = 0.2, .raise_exception = false}));
-  // The others stay in place while an element is moved.
+  // The other elements do not change while one is moved.
   CHECK(gradcheck([](auto& in) { return prod(in[0]); }, {leaf({3}, 1)}, {.eps = 0.5}));
 }
 

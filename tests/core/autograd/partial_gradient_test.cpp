@@ -16,7 +16,7 @@
 #include "tests/support/gradient_check.h"
 #include "tests/support/values.h"
 
-/// Gradients of parts of an input, which an op of a user's own returns. Those of views are in tape_test.cpp.
+/// Gradients of parts of an input, returned by a user's own op. Those of views are in tape_test.cpp.
 
 namespace linnet::test {
 namespace {
@@ -25,7 +25,7 @@ using Values = std::vector<double>;
 
 Values values_of(const Tensor& x) { return x.to_vector<double>(); }
 
-/// x³ of indices start, start + step, … below stop of a dim, as one op.
+/// x³ for the indices start, start + step, … below stop of a dim, as one op.
 Tensor cube_part(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step) {
   Op op("cube_part", Where{}, {x});
   Tensor cubes;
@@ -38,13 +38,13 @@ Tensor cube_part(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int6
   });
 }
 
-/// 1, with the given gradients for as many inputs, all of them `x`.
+/// An op with the result 1. Each of the given gradients belongs to an input, and all inputs are `x`.
 Tensor with_gradients(const Tensor& x, const Grads& gradients) {
   Op op("with_gradients", Where{}, std::vector<Tensor>(gradients.size(), x));
   return op.record(ones({}, x.dtype()), [gradients](const Tensor&) { return gradients; });
 }
 
-/// A [2, 6] gradient of whole numbers, of all of x or of a part of it, and the same with zeros around it.
+/// A [2, 6] gradient of integers, for all of x or for a part of it, and the same padded with zeros to all of x.
 struct Given {
   const char* name;
   Grad gradient;
@@ -104,7 +104,7 @@ TEST_CASE("partial gradients: parts that overlap, leave gaps or have a step add 
       }
     }
   }
-  // Nor are the gradients that came edited.
+  // Nor does it edit the incoming gradients.
   for (const Given& given : all) {
     const Tensor x = zeros_leaf();
     CHECK(values_of(grad({with_gradients(x, {given.gradient})}, {x})[0]) == given.whole);
@@ -120,7 +120,7 @@ TEST_CASE(
   const auto parts_of = [](const Tensor& made) {
     return Grads{PartialGrad{made.narrow(1, 0, 100), 1, 0}, PartialGrad{made.narrow(1, 100, 300), 1, 100}};
   };
-  // A walk from a scalar to x: beside what was there before, its peak is what the sum takes.
+  // Backward goes from a scalar to x. Its peak above the memory before is that of the sum.
   const auto memory_of_walk = [&](const Tensor& x, const Grads& gradients) {
     const Tensor loss = with_gradients(x, gradients);
     reset_peak_memory();

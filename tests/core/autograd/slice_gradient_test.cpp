@@ -13,7 +13,7 @@
 #include "tests/support/leaf.h"
 #include "tests/support/values.h"
 
-/// The gradients of slices, which are summed in the whole's, or stay where they were made.
+/// The gradients of slices. They are added to the gradient of the whole tensor, or are parts of it without a copy.
 
 namespace linnet::test {
 
@@ -26,7 +26,7 @@ TEST_CASE("tape: the gradients of slices add up, where they overlap and beside o
 
 TEST_CASE("tape: the gradient of a slice does not reach another tensor's through a shared one") {
   const Tensor a = leaf({1, 2}), b = leaf({3, 4}), weights = tensor({5, 6}, DType::float64);
-  const Tensor inner_a = a * 1, inner_b = b * 1;  // their sum sends one and the same gradient to both
+  const Tensor inner_a = a * 1, inner_b = b * 1;  // both get the same gradient tensor from their sum
   backward(sum(mul(inner_a + inner_b, weights)) + sum(inner_a.narrow(0, 0, 1) * 7));
   CHECK(values(a.grad()) == Doubles{12, 6});
   CHECK(values(b.grad()) == Doubles{5, 6});
@@ -40,8 +40,8 @@ TEST_CASE("tape: the gradient of a slice with a step beyond the end") {
 
 namespace {
 
-/// Three parts of x [rows, 6] whose gradients, with the given values in order, are made in one piece of memory, as x
-/// is laid out. `made` is that memory.
+/// Three parts of x [rows, 6] whose gradients, with the given values in order, are views of one tensor with the
+/// layout of x. `made` is that tensor.
 struct Parts {
   Tensor made = (arange(12, DType::float64) + 1).reshape({2, 6});
 
@@ -88,7 +88,7 @@ TEST_CASE("tape: gradients of slices made side by side that somebody else holds 
   b.retain_grad();
   Parts parts;
   const Tensor held = parts.made;
-  // The last slice gets no gradient, and x one of its own beside.
+  // The last slice gets no gradient, and x also gets one from outside the slices.
   backward(parts.sum_of(x.narrow(1, 0, 2), b, zeros({2, 2}, DType::float64).set_requires_grad()) + sum(x * 100));
   CHECK(values(x.grad()) == Doubles{101, 102, 103, 104, 100, 100, 107, 108, 109, 110, 100, 100});
   CHECK(values(b.grad()) == Doubles{3, 4, 9, 10});
@@ -108,7 +108,7 @@ TEST_CASE("tape: a gradient made beside others survives what is written for a sl
   }
   SUBCASE("another slice takes its place") {
     const Tensor x = zeros_leaf(), a = x.narrow(1, 0, 2), b = x.narrow(1, 2, 2), c = x.narrow(1, 4, 2);
-    const Tensor late = b * 1;  // its gradient comes to the slice after those of a and another
+    const Tensor late = b * 1;  // its gradient reaches the slice after those of a and another
     backward(Parts().sum_of(a, late, c) + sum(x.narrow(1, 2, 2) * 50));
     CHECK(values(x.grad()) == Doubles{1, 2, 53, 54, 5, 6, 7, 8, 59, 60, 11, 12});
   }

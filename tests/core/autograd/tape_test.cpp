@@ -16,7 +16,7 @@
 #include "tests/support/leaf.h"
 #include "tests/support/values.h"
 
-/// What is recorded, and what backward and grad make of it.
+/// What the tape records, and the gradients that backward and grad compute from it.
 
 namespace linnet::test {
 
@@ -176,7 +176,7 @@ TEST_CASE("tape: of two nodes at one height, the one that was met first is walke
   std::vector<std::string> walked;
   first.register_hook([&](const Tensor&) { return walked.emplace_back("first"), Tensor(); });
   second.register_hook([&](const Tensor&) { return walked.emplace_back("second"), Tensor(); });
-  const Tensor above = exp(second);  // met through it, which the walk reaches after `first`
+  const Tensor above = exp(second);  // its node is found through `second`, which backward reaches after `first`
   backward(sum(concat({mul(above, 4), mul(above, 5), first})));
   CHECK(walked == std::vector<std::string>{"first", "second"});
 }
@@ -234,12 +234,12 @@ TEST_CASE("tape: a gradient that is summed in place gets a new version, whole an
   for (int i = 0; i < 3; ++i) {
     const uint64_t before = version();
     backward(sum(mul(x, 2)));
-    CHECK(memory() == first);  // nobody else holds it
+    CHECK(memory() == first);  // no other tensor holds it
     CHECK(version() > before);
   }
   CHECK(values(x.grad()) == Doubles{7, 7, 7});
 
-  // Slices that overlap go into the sum of those before, one after the other.
+  // Overlapping slices are added to the sum of the earlier ones, one after the other.
   const auto version_after = [](int slices) {
     const Tensor y = leaf({1, 2, 3});
     Tensor loss = sum(y.narrow(0, 0, 2));
@@ -261,7 +261,7 @@ TEST_CASE("tape: a gradient that is transposed in memory is summed in place as w
   const int64_t before = memory_stats().live;
   backward(loss);
   CHECK(values(x.grad()) == Doubles(kSide * kSide, 2));
-  CHECK(2 * (memory_stats().peak - before) < 5 * kBytes);  // of the two terms; a sum apart would be the third tensor
+  CHECK(2 * (memory_stats().peak - before) < 5 * kBytes);  // the two terms; a separate sum would be a third tensor
 }
 
 TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is added to its leaf's") {
@@ -275,7 +275,7 @@ TEST_CASE("tape: a gradient that a graph has saved is the graph's, whatever is a
   CHECK_NOTHROW(backward(of_part));
   CHECK(values(w.grad()) == Doubles{2, 1});
 
-  // An edit of the gradient itself is seen.
+  // An edit of the gradient itself is noticed.
   const Tensor again = sum(mul(w, x.grad()));
   x.grad().fill_(0);
   CHECK_THROWS_AS(backward(again), AutogradError);

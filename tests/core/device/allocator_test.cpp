@@ -105,7 +105,7 @@ TEST_CASE("allocator: what a thread destroys last may need working memory") {
     };
     thread_local Last last;
     last.f = &use;
-    use();  // after which the thread's own memory is destroyed first
+    use();  // the thread's own memory is then destroyed first
   }).join();
   CHECK(memory_stats().live == live);
   release_cached_memory();
@@ -122,7 +122,7 @@ TEST_CASE("allocator: a thread keeps the working memory that it gave back last, 
   };
   const std::vector<void*> blocks = use({3 * kMebibyte, kMebibyte, kMebibyte / 2, kMebibyte});
   CHECK(memory_stats().cached == 5 * kMebibyte + kMebibyte / 2);
-  CHECK(detail::view(mebibytes(1)).data == blocks[1]);  // the oldest that the thread had no room for serves a tensor
+  CHECK(detail::view(mebibytes(1)).data == blocks[1]);  // the oldest block that the thread did not keep
   CHECK(detail::view(mebibytes(3)).data == blocks[0]);
   CHECK(use({kMebibyte, kMebibyte / 2}) == std::vector<void*>{blocks[3], blocks[2]});
 }
@@ -139,11 +139,11 @@ TEST_CASE("allocator: a request that cannot be met says what was asked and what 
     return "nothing was thrown";
   };
   const std::string live = std::to_string(before.live);
-  // What is asked of the system is a block: here 2^60 bytes and another eighth.
+  // The system is asked for a whole block, here 2^60 bytes and an eighth more.
   CHECK(text({(int64_t{1} << 57) + 1})
             .starts_with("empty: out of memory: asked for 1297036692682702848 bytes with " + live +
                          " bytes live in tensors and recordings and 0 kept for reuse; use a smaller batch"));
-  cpu_memory::deallocate_scratch(cpu_memory::allocate_scratch(1000), 1000);  // which stays with this thread
+  cpu_memory::deallocate_scratch(cpu_memory::allocate_scratch(1000), 1000);  // this thread keeps it
   CHECK(text({int64_t{1} << 57}).find(live + " bytes live in tensors and recordings and 1024 kept for reuse;") !=
         std::string::npos);
   CHECK(text({(int64_t{1} << 60) - 1}).find("asked for 9223372036854775807 bytes") != std::string::npos);

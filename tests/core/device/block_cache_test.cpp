@@ -39,7 +39,7 @@ TEST_CASE("block cache: what is handed out during a hold is handed to nobody els
   void* const fresh = cache.allocate(kBytes);
   CHECK(std::ranges::count(std::vector{before, first, kept}, fresh) == 0);
   CHECK(cache.stats().live == 4 * kBytes);
-  cache.release_cached();  // takes no block away that is held
+  cache.release_cached();  // does not free blocks of the hold
 
   cache.let_go(hold);
   CHECK(cache.stats().live == 3 * kBytes);  // `kept` is still in use
@@ -106,7 +106,7 @@ TEST_CASE("block cache: who refuses is told how large the block was, and may ask
   cache.deallocate(block, kBytes);
   cache.release_cached();
   CHECK(cache.stats().live == 0);
-  CHECK(cache.block_size(INT64_MAX) == INT64_MAX);  // no multiple above it has a sign of its own
+  CHECK(cache.block_size(INT64_MAX) == INT64_MAX);  // the next multiple would overflow
 }
 
 TEST_CASE("block cache: tensors of ever new sizes do not fill the memory with blocks of older ones") {
@@ -117,7 +117,7 @@ TEST_CASE("block cache: tensors of ever new sizes do not fill the memory with bl
     if (size == 7) CHECK(cache.stats().cached == 28 * kBytes);  // 15 were live, so 31 may be kept
   }
   CHECK(cache.stats().cached == 0);  // 36 would have been more than 2 · 16 + 1
-  cache.reset_peak();                // the peak of a part of a program is not what was ever live
+  cache.reset_peak();                // the limit does not depend on this peak, but on the most that was ever live
   for (int64_t size = 1; size <= 7; ++size) cache.deallocate(cache.allocate(size * kBytes), size * kBytes);
   CHECK(cache.stats().cached == 28 * kBytes);
   cache.deallocate(live, 8 * kBytes);

@@ -19,7 +19,7 @@ using namespace linnet::test;
 
 namespace {
 
-/// While one lives, files end at 4 bytes: what a full disk looks like.
+/// While it exists, no file can grow beyond 4 bytes, as on a full disk.
 class SmallFiles {
  public:
   SmallFiles() : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -37,7 +37,7 @@ class SmallFiles {
   void (*handler_)(int);
 };
 
-/// Writes the file again and again, each time with a letter of its own, until it is killed.
+/// Writes the file again and again, each time with another letter, until it is killed.
 [[noreturn]] void write_letters(const std::filesystem::path& path) {
   for (char letter = 'a';; letter = letter == 'z' ? 'a' : static_cast<char>(letter + 1)) {
     AtomicFile file(path);

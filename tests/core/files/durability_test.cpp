@@ -1,5 +1,5 @@
-/// That a file is on the disk before it gets its name, and the name before the writer goes on; and what becomes of
-/// both when a call fails or the power is lost.
+/// A file must be on the disk before it gets its name, and the name must be on the disk before the writer continues.
+/// The tests also let calls fail and simulate a loss of power.
 
 #include <cerrno>
 #include <cstring>
@@ -25,14 +25,14 @@ using namespace linnet::test;
 
 namespace {
 
-/// In a folder, with the old file there already.
+/// A folder that has the old file already.
 struct Replaced {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "a", temporary = folder / ".a.tmp";
 
   Replaced() { write_bytes(path, "old"); }
 
-  /// Writes "new and longer" over it, in two parts.
+  /// Replaces it by "new and longer", written in two parts.
   void replace() const {
     AtomicFile file(path);
     file.write("new and", 7);
@@ -41,7 +41,7 @@ struct Replaced {
   }
 };
 
-/// Those that decide what a power cut leaves.
+/// The calls that decide what survives a power cut.
 std::vector<FileCall> lasting(std::vector<FileCall> calls) {
   std::erase_if(calls, [](const FileCall& call) {
     return call.name == "open" || call.name == "ftruncate" || call.name == "close";
@@ -175,7 +175,7 @@ TEST_CASE("Disk: what was not flushed may be lost, and only that") {
   CHECK(files(Left::bytes) == Files{});
   CHECK(files(Left::everything) == Files{{"a", "12"}});
   disk.make({"rename", other, path});
-  CHECK(files(Left::names) == Files{{"b", ""}});  // an empty file by the new name: what the order of calls prevents
+  CHECK(files(Left::names) == Files{{"b", ""}});  // an empty file: the right order of calls prevents this
   disk.make({"fsync", other});
   CHECK(files(Left::nothing) == Files{});
   CHECK(files(Left::names) == Files{{"b", "12"}});

@@ -49,7 +49,7 @@ TEST_CASE("parse_json: lists and objects lie 32 deep within each other and no de
   CHECK(fault(nested(32)) == "");
   CHECK(fault("[" + nested(31) + "," + nested(31) + "]") == "");
   CHECK(fault(nested(33)) == "byte 32: lists and objects are nested more than 32 deep");
-  // Brackets in strings do not count, whatever escapes there are; those after a string do.
+  // Brackets in strings do not count, also after escapes; those after a string do.
   CHECK(fault("[\"" + std::string(40, '[') + "\"]") == "");
   CHECK(fault("[\"\\\"" + std::string(40, '[') + "\", \"\\\\\"]") == "");
   CHECK(fault("[\"\\\\\"," + nested(32) + "]").find("more than 32 deep") != std::string::npos);

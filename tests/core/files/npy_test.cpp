@@ -16,7 +16,7 @@
 
 #include "tests/support/files.h"
 
-/// Files that NumPy wrote (tests/goldens/numpy_files.py), our own, and damaged ones.
+/// Files that NumPy wrote (tests/goldens/numpy_files.py), files that linnet wrote, and damaged files.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -36,14 +36,14 @@ std::string error_of(const std::function<void()>& read) {
   return "no error";
 }
 
-/// What read_npy says of a file with these bytes.
+/// The message of read_npy's error for a file with these bytes.
 std::string npy_error(const std::string& bytes) {
   const TemporaryFolder folder;
   write_bytes(folder / "x.npy", bytes);
   return error_of([&] { read_npy(folder / "x.npy"); });
 }
 
-/// A file with this text as its header, and `data` zero bytes.
+/// A file with this text as its header, followed by `data` zero bytes.
 std::string npy_of(const std::string& text, size_t data) {
   const std::string length{static_cast<char>(text.size() & 255U), static_cast<char>(text.size() >> 8U)};
   return std::string("\x93NUMPY\x01\x00", 8) + length + text + std::string(data, '\0');
@@ -51,7 +51,7 @@ std::string npy_of(const std::string& text, size_t data) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Checks the arrays of tests/goldens/numpy_files.py, which are alike in both byte orders.
+/// Checks the arrays of tests/goldens/numpy_files.py, which have the same values in both byte orders.
 void check_types(const TensorMap& arrays) {
   CHECK(arrays.size() == 12);
   const auto check = [&](const std::string& name, DType dtype, double least, double most) {
@@ -150,7 +150,7 @@ TEST_CASE("npy, npz: what is written is read back") {
   }
   write_npz(folder / "none.npz", {});
   CHECK(read_npz(folder / "none.npz").empty());
-  CHECK(read_bytes(folder / "none.npz").starts_with("PK\x05\x06"));  // by which NumPy knows it
+  CHECK(read_bytes(folder / "none.npz").starts_with("PK\x05\x06"));  // by this NumPy recognises the file
   CHECK_THROWS_WITH_AS(write_npz(folder / "b.npz", {{"\xFF", zeros({1})}}), doctest::Contains("is not UTF-8"),
                        ValueError);
   CHECK_THROWS_AS(write_npz(folder / "b.npz", {{std::string(65532, 'a'), zeros({1})}}), ValueError);
@@ -277,7 +277,7 @@ TEST_CASE("npz: entries that lie on each other, have one name or claim too much 
     return error_of([&] { read_npz(folder / "b.npz"); });
   };
   const std::string central = "PK\x01\x02";
-  // In our central records the sizes and the place follow the name, of five bytes, and the field's four.
+  // In linnet's central records the sizes and the offset follow the name (5 bytes) and the field's header (4 bytes).
   CHECK(contains(
       error(central, 46, "x.npy" + bytes.substr(bytes.rfind(central) + 46 + 5, 4 + 16) + std::string(8, '\0')),
       "two entries overlap"));

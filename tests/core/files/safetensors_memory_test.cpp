@@ -11,8 +11,8 @@
 #include "tests/support/file_memory.h"
 #include "tests/support/files.h"
 
-/// Files that were made to waste memory take no more than the limit of tests/support/file_memory.h and, for the
-/// header, the memory of nlohmann's parser.
+/// Reading files that were made to waste memory takes no more than the limit of tests/support/file_memory.h and, for
+/// the header, the memory of nlohmann's parser.
 
 namespace linnet::test {
 namespace {
@@ -34,7 +34,7 @@ std::string empty_tensor(int64_t i) {
   return fmt::format(R"("{}":{{"dtype":"I8","shape":[0],"data_offsets":[0,0]}})", i);
 }
 
-/// What the parser takes for a byte of a header that is one token: two buffers that double, and an error's message.
+/// Bytes that the parser takes for each byte of a header of one token: two growing buffers, and an error's message.
 constexpr int64_t kParserFactor = 12;
 
 class Reader {
@@ -85,10 +85,10 @@ TEST_CASE("safetensors: headers that are made to waste memory") {
                            listed(n / 2, [](int64_t) { return "1"; }) + "]}}"));
   CHECK_FALSE(reader.reads(R"({"x":{"dtype":"F32","shape":[0],"data_offsets":[)" +
                            listed(n / 2, [](int64_t) { return "0"; }) + "]}}"));
-  // Fields that the format does not have are passed over.
+  // Fields that the format does not have are skipped.
   CHECK(reader.reads("{" + x + "," + listed(n / 11, [](int64_t i) { return fmt::format(R"("{}":1)", i); }) + "}}"));
   CHECK(reader.reads("{" + x + R"(,"y":[)" + listed(n / 3, [](int64_t) { return "{}"; }) + "]}}"));
-  // One long string, as a name, a text, a field, a dtype, or broken at its end.
+  // One long string: a name, a text, a field, a dtype, or a string that does not end.
   const std::string text(20 * kMiB, 'a');
   CHECK(reader.reads(R"({"__metadata__":{"a":")" + text + R"("}})"));
   CHECK(reader.reads(R"({"__metadata__":{")" + text + R"(":"a"}})"));
@@ -110,7 +110,7 @@ TEST_CASE("safetensors: headers that are made to waste memory") {
   }
   CHECK_FALSE(reader.reads("{\"a\":" + std::string(n, '1') + "}"));
   CHECK_FALSE(reader.reads(R"({"x":{"dtype":"F32","shape":[)" + std::string(n, '1') + "]}}"));
-  // Many small things.
+  // Many small objects.
   CHECK(reader.reads(R"({"__metadata__":{)" + listed(n / 12, [](int64_t i) { return fmt::format(R"("{}":"")", i); }) +
                      "}}"));
   CHECK(reader.reads("{" + listed(n / 58, empty_tensor) + "}"));

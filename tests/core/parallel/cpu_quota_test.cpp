@@ -11,7 +11,7 @@ using namespace linnet::test;
 
 namespace {
 
-/// Writes files of a tree of control groups into a folder, which stands for the root of the file system.
+/// Writes files of a tree of control groups into a folder, which the tests use as the root of the file system.
 class Machine {
  public:
   void write(const std::string& name, const std::string& text) const {
@@ -24,7 +24,7 @@ class Machine {
     write("proc/self/mountinfo", "24 23 0:22 / /proc rw - proc proc rw\n30 23 0:26 " + root +
                                      " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
   }
-  /// Version 1, the CPU controller beside others.
+  /// Version 1, with the CPU controller among others.
   void version1(const std::string& group, const std::string& root = "/") const {
     write("proc/self/cgroup", "5:cpuset:/elsewhere\n4:cpu,cpuacct:" + group + "\n0::/\n");
     write("proc/self/mountinfo", "32 31 0:29 " + root +

@@ -38,7 +38,7 @@ double harmonic_sum(int64_t count, int64_t grain) {
   return total;
 }
 
-/// Made before any static of the library, and so destroyed after them: as a user's own might be.
+/// Created before all statics of the library, and so destroyed after them, as a user's own static might be.
 struct LoopAtExit {
   ~LoopAtExit() {
     std::atomic<int> runs{0};
@@ -109,7 +109,7 @@ TEST_CASE("parallel: workers sleep when there is no work") {
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   };
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // they look for work for a moment first
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // first they spin for a moment
   const auto before = processor_time();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   CHECK(processor_time() - before < std::chrono::milliseconds(10));
@@ -121,7 +121,7 @@ TEST_CASE("parallel: a worker leaves the caller's core, where there is another")
     int core = -1;
     cpu_set_t allowed{};
   };
-  // Of the worker, in a loop with a task for each of the two.
+  // The worker's affinity, from a loop with one task for each of the two threads.
   const auto place_of_worker = [caller = std::this_thread::get_id()] {
     Place place;
     std::atomic<int> arrived{0};
@@ -136,7 +136,7 @@ TEST_CASE("parallel: a worker leaves the caller's core, where there is another")
   cpu_set_t all;
   REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
   bool left = false;
-  for (int attempt = 0; attempt < 10 && !left; ++attempt) {  // several, for Linux may move the caller meanwhile
+  for (int attempt = 0; attempt < 10 && !left; ++attempt) {  // since Linux may move the caller meanwhile
     const int core = place_of_worker().core;
     cpu_set_t there;
     CPU_ZERO(&there);
@@ -151,7 +151,7 @@ TEST_CASE("parallel: a worker leaves the caller's core, where there is another")
 
 TEST_CASE("parallel: an exception ends the loop and reaches the caller, and the pool goes on") {
   const WithThreads with(4);
-  int cut_short = 0;  // not always: the thread that throws may lose its processor while the others go on
+  int cut_short = 0;  // not always: the thread that throws may be descheduled while the others continue
   for (int repeat = 0; repeat < 50; ++repeat) {
     std::atomic<int> runs{0};
     const auto loop = [&] {
@@ -189,7 +189,7 @@ TEST_CASE("parallel: an error names the call that made the loop, whichever threa
 
 TEST_CASE("parallel: what is destroyed when the program ends may run loops") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  CHECK(run_program(self, {"--test-case=parallel: pieces cover the range*"}).code == 0);  // and leave a pool behind
+  CHECK(run_program(self, {"--test-case=parallel: pieces cover the range*"}).code == 0);  // this leaves a thread pool
 }
 
 TEST_CASE("parallel: loops nest") {
@@ -217,7 +217,7 @@ TEST_CASE("parallel: two user threads at once") {
 TEST_CASE("parallel: a child that was forked after loops has threads of its own") {
   constexpr int kThreads = 3;
   const WithThreads with(kThreads);
-  // Each thread waits in its first task until all have one: with fewer threads, until the time is over.
+  // Each thread waits in its first task until all have one; if there are fewer threads, until the timeout.
   const auto threads_taking_part = [] {
     std::atomic<int> waiting{0};
     parallel_tasks(kThreads, [&](int64_t) {
@@ -229,7 +229,7 @@ TEST_CASE("parallel: a child that was forked after loops has threads of its own"
     return waiting.load();
   };
   REQUIRE(threads_taking_part() == kThreads);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // workers spin no longer, but sleep
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // workers no longer spin, but sleep
   const double sum = harmonic_sum(20'000, 100);
   for (int i = 0; i < 20; ++i) {
     const pid_t child = fork();
@@ -258,7 +258,7 @@ TEST_CASE("parallel: a child that is forked while other threads run ops can run 
   for (int i = 0; i < 300 && hung == 0; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      alarm(10);  // ends a child that waits for a lock of a thread that it has not
+      alarm(10);  // ends a child that waits for a lock of a thread that the child does not have
       const Tensor x = ones({8});
       _exit((x * 2 + x).sum().item<float>() == 24 ? 0 : 1);
     }

@@ -7,8 +7,8 @@
 #include "failure.h"
 #include "grid.h"
 
-/// Stands in for cuda/device/async_copy.cuh, whose functions are single instructions. A copy is done as late as it
-/// may be: when its thread waits for it.
+/// Replaces cuda/device/async_copy.cuh, whose functions are single instructions. A copy is done as late as possible:
+/// when its thread waits for it.
 
 namespace linnet::emulation {
 
@@ -17,7 +17,7 @@ struct AsyncCopy {
   const void* from;
   bool has;
 };
-/// What each thread of the block has started and not waited for.
+/// The copies that each thread of the block has started and not waited for.
 inline std::vector<AsyncCopy> async_copies[kMostThreads];
 
 }  // namespace linnet::emulation

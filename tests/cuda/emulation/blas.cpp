@@ -7,8 +7,8 @@
 #include "product.h"
 #include "stream.h"
 
-/// What cuda/matmul/blas.cu uses of cuBLAS. It looks for the library by dlopen, and for the name "" gets the program
-/// itself.
+/// The functions of cuBLAS that cuda/matmul/blas.cu uses. It opens the library by dlopen; here the name is "", so
+/// that it gets the program itself.
 
 struct cublasContext {
   cudaStream_t stream = nullptr;

@@ -7,7 +7,7 @@
 #include "product.h"
 #include "stream.h"
 
-/// What cuda/matmul/blas_lt.cu uses of cuBLASLt: products with a bias. It has an algorithm for each.
+/// The functions of cuBLASLt that cuda/matmul/blas_lt.cu uses: products with a bias. It has an algorithm for each.
 
 struct cublasLtContext {};
 
@@ -41,7 +41,7 @@ struct Sizes {
   bool fit;
 };
 
-/// Of a product described so, and whether its matrices have them.
+/// The sizes of the product with this description, and whether its matrices have them.
 Sizes sizes(const Description& description, const Layout& a, const Layout& b, const Layout& out) {
   const bool transpose_a = description.transpose_a != CUBLAS_OP_N,
              transpose_b = description.transpose_b != CUBLAS_OP_N;
@@ -136,7 +136,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
       description.epilogue != CUBLASLT_EPILOGUE_BIAS || description.bias == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // As some versions on some GPUs do, which read it in pieces of 16 bytes.
+  // Some versions refuse this on some GPUs, since they read it in pieces of 16 bytes.
   if (reinterpret_cast<uintptr_t>(description.bias) % 16 != 0) linnet::emulation::fail("a bias that is not aligned");
   if (of(layout_a).dtype != of(layout_b).dtype) return CUBLAS_STATUS_NOT_SUPPORTED;
   return linnet::emulation::dispatch(of(layout_a).dtype, of(layout).dtype, description.type,

@@ -5,32 +5,32 @@
 
 #include <cuda_runtime_api.h>
 
-/// What tests decide of the emulated GPU: which calls fail, and when streams do their work.
+/// Lets tests control the emulated GPU: which calls fail, and when streams do their work.
 
 namespace linnet::emulation {
 
-/// What it says of itself.
+/// The properties that the emulated GPU reports.
 struct Properties {
   int major = 9, minor = 0;
-  int driver = 13000;  ///< for CUDA of this version; 0 for none
+  int driver = 13000;  ///< supports CUDA up to this version; 0: there is no driver
   int devices = 1;
 };
 Properties& properties();
 
-/// The next call of the function does nothing and returns `status`; of several, told one after the other, each one
-/// call more. "launch" is that of any kernel.
+/// The next call of the function does nothing and returns `status`. Each further fail_next of the same function
+/// applies to one call more. "launch" is the launch of any kernel.
 void fail_next(const std::string& function, int status);
 
-/// Called by each function that can fail so: what it shall return at once, or 0.
+/// Called by each function that can fail in this way: the status to return at once, or 0.
 int status_told(const char* function = __builtin_FUNCTION());
-/// The same of CUDA's runtime, which keeps it for cudaGetLastError too.
+/// The same for functions of CUDA's runtime, which also keeps the error for cudaGetLastError.
 cudaError_t error_told(const char* function = __builtin_FUNCTION());
 
-/// Streams by the order in which they were made.
+/// Streams in the order in which they were created.
 constexpr int kKernels = 0, kCopies = 1;
 int streams_made();
 
-/// While one lives, the stream does its work as late as possible: when something waits for it.
+/// While it exists, the stream does its work as late as possible: when something waits for it.
 class Late {
  public:
   explicit Late(int stream);
@@ -42,10 +42,10 @@ class Late {
   cudaStream_t stream_;
 };
 
-/// How much a stream has still to do.
+/// How many pieces of work a stream has not done yet.
 size_t work_left(int stream);
 
-/// While one lives, the stream does not wait for events; for kHost, the host does not.
+/// While it exists, the stream does not wait for events; for kHost, the host does not.
 constexpr int kHost = -1;
 class Impatient {
  public:

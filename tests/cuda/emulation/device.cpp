@@ -11,7 +11,7 @@
 #include "grid.h"
 #include "stream.h"
 
-/// The GPU that there is, and the runtime's errors.
+/// The emulated GPU, and the runtime's errors.
 
 namespace linnet::emulation {
 namespace {

@@ -1,6 +1,6 @@
 # linnet_tests_emulated: the tests with the CUDA kernels on the CPU; see README.md. Included by tests/CMakeLists.txt.
 
-# Rewritten for the C++ compiler, under the path that they include each other by.
+# The sources are rewritten for the C++ compiler, and keep the paths by which they include each other.
 set(emulation_dir ${PROJECT_BINARY_DIR}/emulation)
 file(GLOB emulated_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/*/*.cu ${PROJECT_SOURCE_DIR}/cuda/*/*.cuh)
 set(rewrite ${CMAKE_CURRENT_LIST_DIR}/rewrite.sed)
@@ -10,7 +10,7 @@ foreach(source IN LISTS emulated_sources)
   set(rewritten ${emulation_dir}/linnet/${path})
   cmake_path(GET rewritten PARENT_PATH folder)
   file(MAKE_DIRECTORY ${folder})
-  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name})  # stands in for what is written in PTX
+  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/${name})  # replaces a file with PTX
     set(source ${CMAKE_CURRENT_LIST_DIR}/${name})
   endif()
   add_custom_command(OUTPUT ${rewritten}
@@ -24,7 +24,7 @@ foreach(source IN LISTS emulated_sources)
   endif()
 endforeach()
 
-# As on a GPU, products and sums are fused. The sanitizers find what a GPU faults at, and indices beyond a tile.
+# As on a GPU, products and sums are fused. The sanitizers find accesses that fault on a GPU, and indices beyond a tile.
 add_library(linnet_cuda_emulated OBJECT EXCLUDE_FROM_ALL ${rewritten_sources}
                                                          ${PROJECT_SOURCE_DIR}/cuda/distributed/nccl.cpp)
 linnet_compile_settings(linnet_cuda_emulated)
@@ -35,7 +35,7 @@ target_compile_options(linnet_cuda_emulated PRIVATE
   -include emulation.h -O2 -march=native -ffp-contract=fast -fno-math-errno
   -fsanitize=alignment,bounds -fno-sanitize-recover=all -Wno-unknown-pragmas)  # nvcc's own
 
-# The linker takes from linnet's archive what is not yet there, which none of the real kernels is.
+# The linker takes from linnet's archive only missing objects, and so none of the real kernels.
 file(GLOB emulation_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp)
 add_executable(linnet_tests_emulated EXCLUDE_FROM_ALL ${emulation_sources} $<TARGET_OBJECTS:linnet_tests>
                                                       $<TARGET_OBJECTS:linnet_cuda_emulated>)

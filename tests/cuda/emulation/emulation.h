@@ -14,9 +14,10 @@
 #include "grid.h"
 #include "stream.h"
 
-/// What nvcc brings along and the kernels use. Included in front of each of their sources, before they see CUDA's.
+/// The names that nvcc defines and the kernels use. Included before each source of kernels, and so before CUDA's
+/// headers.
 
-// Other headers of CUDA's must see these as host code does.
+// In CUDA's other headers, these must be as in host code.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
@@ -35,7 +36,8 @@
 
 namespace linnet::emulation {
 
-/// What `kernel<<<blocks, threads, shared, stream>>>(arguments...)` becomes. Copies the arguments, as CUDA does.
+/// `kernel<<<blocks, threads, shared, stream>>>(arguments...)` becomes a call of this. Copies the arguments, as CUDA
+/// does.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), unsigned blocks, int threads, size_t shared, cudaStream_t stream,
             const Arguments&... arguments) {
@@ -98,7 +100,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned distance) {
 inline int __float_as_int(float x) { return linnet::emulation::same_bits<int>(x); }
 inline long long __double_as_longlong(double x) { return linnet::emulation::same_bits<long long>(x); }
 
-// CUDA's C++ overloads, where plain headers of C++ have none.
+// CUDA's overloads that the C++ standard library does not have.
 using std::max;
 using std::min;
 template <class T>

@@ -16,14 +16,14 @@
 #include "tests/support/gpu.h"
 #include "tests/support/values.h"
 
-/// What is said when CUDA or cuBLAS fails, and that the process goes on.
+/// The messages when CUDA or cuBLAS fails, and that the process can continue.
 
 namespace linnet::emulation {
 namespace {
 
 constexpr const char* kAdvice = " free; use a smaller batch or context, or free tensors first";
 
-/// The message of an E that `f` throws.
+/// The message of the exception of type E that `f` throws.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {
@@ -44,7 +44,7 @@ bool contains(const std::string& message, const std::string& words) {
 
 Tensor numbers() { return tensor({1, 2, 3, 4}).reshape({2, 2}); }
 
-/// A product on the GPU, and whether it is that of the CPU.
+/// Computes a product on the GPU. Whether it is equal to the CPU's.
 bool multiplies() {
   const Tensor x = numbers();
   return matmul(x.to(Device::cuda), x.to(Device::cuda)).to_vector<double>() == matmul(x, x).to_vector<double>();
@@ -54,7 +54,7 @@ std::string opening_says() {
   return message_of<DeviceError>([] { backend(Device::cuda); });
 }
 
-/// Runs a case that is skipped otherwise, in a process of its own, where nothing of the GPU has been opened.
+/// Runs a test case that is otherwise skipped in a new process, where nothing of the GPU has been opened.
 void run_alone(const std::string& name, const char* checking = "0") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const test::Ended ended = test::run_program("/usr/bin/env", {std::string("LINNET_CUDA_CHECK=") + checking, self,
@@ -133,7 +133,7 @@ TEST_CASE("alone: no memory for what is made at first use" * doctest::skip()) {
   const Tensor x = numbers().to(Device::cuda);
   const auto multiply = [&] { matmul(x, x); };
   release_cached_memory(Device::cuda);
-  fail_next("cudaMalloc", cudaSuccess);  // that of the product
+  fail_next("cudaMalloc", cudaSuccess);  // the call of the product
   no_memory_twice("cudaMalloc", cudaErrorMemoryAllocation);
   says("asking for cuBLAS's workspace of 32 MiB", multiply);
   no_memory_twice("cublasCreate_v2", CUBLAS_STATUS_ALLOC_FAILED);
@@ -178,7 +178,7 @@ TEST_CASE("gpu: emulation: a launch that is refused is reported at its op") {
 
   Tensor::empty({1000}, DType::float32, Device::cuda);
   CHECK(memory_stats(Device::cuda).cached > 0);
-  const int64_t live = memory_stats(Device::cuda).live + 512;  // with the sum that is asked for
+  const int64_t live = memory_stats(Device::cuda).live + 512;  // with the result of the sum
   fail_next("launch", cudaErrorMemoryAllocation);
   const std::string message = message_of<MemoryError>([&] { add(x, 1); });
   contains(message, "add: out of memory in launching a kernel: " + std::to_string(live) + " bytes are live");
@@ -192,7 +192,7 @@ TEST_CASE("gpu: emulation: a product that cuBLAS fails in is reported at its op"
   contains(message_of<DeviceError>(multiplies), "matmul: cuBLAS failed in a matrix product (emulated) (");
   fail_next("cublasGemmStridedBatchedEx_64", CUBLAS_STATUS_ALLOC_FAILED);
   contains(message_of<MemoryError>(multiplies), "matmul: out of memory in cuBLAS, in a matrix product: ");
-  // What failed is a kernel before it.
+  // An earlier kernel has failed.
   fail_next("cublasGemmStridedBatchedEx_64", CUBLAS_STATUS_EXECUTION_FAILED);
   const Tensor x = numbers().to(Device::cuda);
   fail_next("cudaStreamSynchronize", cudaErrorIllegalAddress);

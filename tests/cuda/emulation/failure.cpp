@@ -15,7 +15,7 @@
 namespace linnet::emulation {
 namespace {
 
-/// Kernels are in unnamed namespaces, so that their names are in no table that a program has of itself.
+/// Prints the kernel's name by addr2line. Kernels are in unnamed namespaces, so dladdr does not know their names.
 void print_name(const void* function) {
   Dl_info info;
   link_map* map = nullptr;

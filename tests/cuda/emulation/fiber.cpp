@@ -1,4 +1,4 @@
-// A fiber jumps from one stack to another, which glibc's checked longjmp takes for an error.
+// A fiber jumps from one stack to another, which glibc's checked longjmp would report as an error.
 #undef _FORTIFY_SOURCE
 
 #include "fiber.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr size_t kStackBytes = 64 * kPage;
 
-/// Its lowest page faults, so that an overflow is seen.
+/// A stack. Access to its lowest page faults, so that an overflow is noticed.
 void* make_stack() {
   void* stack =
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -36,7 +36,7 @@ Fiber::Fiber(void (*body)(), size_t number) {
   makecontext(&start_, body, 0);
 }
 
-/// swapcontext would do, but for its system call in each switch.
+/// Does the same as swapcontext, but without a system call in each switch.
 void Fiber::resume() {
   if (_setjmp(outside_) != 0) return;
   if (std::exchange(started_, true)) _longjmp(inside_, 1);

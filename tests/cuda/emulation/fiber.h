@@ -7,17 +7,18 @@
 
 namespace linnet::emulation {
 
-/// A call of a function on a stack of its own, which can be left and gone on with. Never destroyed.
+/// A call of a function on its own stack, which can be suspended and resumed. Never destroyed.
 class Fiber {
  public:
-  /// `body` must not return. `number` sets the stacks of many fibers apart in the cache.
+  /// `body` must not return. `number` shifts the stacks of many fibers, so that they use different lines of the
+  /// cache.
   Fiber(void (*body)(), size_t number);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// From outside: enters, or goes on after pause(), until the next pause().
+  /// Called from outside: starts the function, or resumes it after pause(), and returns at the next pause().
   void resume();
-  /// From within.
+  /// Called by the function: suspends it.
   void pause();
 
  private:

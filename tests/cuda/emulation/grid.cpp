@@ -22,7 +22,7 @@ struct Thread {
   explicit Thread(size_t number) : fiber(run_thread, number) {}
 
   Fiber fiber;
-  Call call = Call::exit;  ///< where it waits
+  Call call = Call::exit;  ///< the call in which it waits
   bool vote = false;
   uint64_t given = 0, received = 0;
   unsigned source = 0;
@@ -73,7 +73,7 @@ const char* name_of(Call call) {
 
 bool is_of_block(Call call) { return call >= Call::syncthreads; }
 
-/// Where all `count` threads from `first` on wait.
+/// The call in which all `count` threads from `first` on wait.
 Call common_call(unsigned first, unsigned count) {
   const Call call = threads[first]->call;
   for (unsigned t = first + 1; t < first + count; ++t) {
@@ -84,7 +84,7 @@ Call common_call(unsigned first, unsigned count) {
   return call;
 }
 
-/// Until its lanes wait for the block, or have come to their end.
+/// Runs a warp until its lanes wait for the block, or have ended.
 void run_warp(unsigned first) {
   const unsigned count = std::min(kWarp, blockDim.x - first), end = first + count;
   for (;;) {
@@ -149,7 +149,7 @@ void expect_of_warp(uint64_t what) { current->of_warp = current->of_warp * 10000
 unsigned lane() { return threadIdx.x % kWarp; }
 
 void use_shared(void* data, size_t bytes) {
-  constexpr size_t kMostBytes = size_t{48} << 10;  // of variables that are declared
+  constexpr size_t kMostBytes = size_t{48} << 10;  // the limit for declared variables
   size_t sum = bytes;
   for (const SharedVariable& variable : shared) {
     if (variable.data == data) return;

@@ -12,7 +12,7 @@
 #include "failure.h"
 #include "stream.h"
 
-/// Memory of the GPU and pinned memory: both the host's, the former remembered.
+/// Memory of the GPU and pinned memory. Both are memory of the host; the blocks of the GPU are recorded.
 
 namespace linnet::emulation {
 namespace {
@@ -25,7 +25,7 @@ struct Memory {
   size_t taken = 0;
 };
 
-/// Never destroyed: tensors of static lifetime may outlive any static of ours.
+/// Never destroyed, since tensors of static lifetime may outlive it.
 Memory& memory() {
   static Memory* const instance = new Memory;
   return *instance;
@@ -36,14 +36,14 @@ void* host_memory(size_t bytes) {
   return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-/// NaN, or an index far out of range, to whoever reads what has not been written, or has been given back. Not in what
-/// is so large that only a test of memory asks for it.
+/// Fills memory that is new or freed with bytes that are NaN, or an index far out of range, for whoever reads it.
+/// Leaves out blocks so large that only a test of memory allocates them.
 void poison(void* block, size_t bytes) {
   constexpr size_t kMost = size_t{64} << 20;
   std::memset(block, 0xff, std::min(bytes, kMost));
 }
 
-/// Whether all of it lies in one block of the GPU's.
+/// Whether the whole range lies in one block of GPU memory.
 bool is_of_gpu(const void* data, size_t bytes) {
   const std::lock_guard<std::mutex> lock(memory().mutex);
   const auto address = reinterpret_cast<uintptr_t>(data);

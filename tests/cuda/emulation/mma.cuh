@@ -6,13 +6,12 @@
 #include "failure.h"
 #include "grid.h"
 
-/// Stands in for cuda/device/mma.cuh, whose functions are single instructions. Written from the PTX ISA's own words
-/// on which lane holds what ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"), not from
-/// their use.
+/// Replaces cuda/device/mma.cuh, whose functions are single instructions. It follows the PTX ISA's text on which lane
+/// holds which element ("Matrix Fragments for mma.m16n8k16 with floating point type", "ldmatrix"), not the kernels.
 
 namespace linnet::emulation {
 
-/// What the lanes of the warp that runs bring along.
+/// The arguments of the lanes of the current warp.
 struct MmaFactors {
   uint32_t a[kWarp][4], b[kWarp][2];
 };
@@ -58,7 +57,7 @@ inline void load_matrix_registers(uint32_t (&m)[4], const void* row, bool transp
       m[n] = half == 0 ? element : m[n] | uint32_t{element} << 16;
     }
   }
-  wait_for_warp(Call::ldmatrix);  // before another takes the place of these rows
+  wait_for_warp(Call::ldmatrix);  // before another call overwrites these rows
 }
 
 /// C += A·B. Element c_i of a lane is in row groupID, from c_2 on 8 further; in column (threadID_in_group · 2) + (i &
@@ -72,7 +71,7 @@ inline void add_product_registers(float* const (&sums)[4], const uint32_t (&a)[4
     const unsigned row = lane() / 4 + (i < 2 ? 0 : 8), column = lane() % 4 * 2 + i % 2;
     for (unsigned k = 0; k < 16; ++k) *sums[i] += mma_a(row, k) * mma_b(k, column);
   }
-  wait_for_warp(Call::mma);  // before another takes the place of these factors
+  wait_for_warp(Call::mma);  // before another call overwrites these factors
 }
 
 }  // namespace linnet::emulation

@@ -7,8 +7,8 @@
 #include "failure.h"
 #include "grid.h"
 
-/// Tensor cores: 16 × 16 × 16 products of bfloat16 with sums in float. A warp's work is done by its lane 0, when that
-/// comes by, so that a barrier that is missing before or after is noticed.
+/// Tensor cores: 16 × 16 × 16 products of bfloat16 with sums in float. Lane 0 does the work of its warp when it
+/// reaches the call, so that a missing barrier before or after is noticed.
 
 namespace nvcuda::wmma {
 
@@ -32,8 +32,8 @@ using Sum = fragment<accumulator, kSide, kSide, kSide, T>;
 template <class Use, class T, class Layout>
 using Factor = fragment<Use, kSide, kSide, kSide, T, Layout>;
 
-/// Whether this lane does the work. A matrix must begin at 32 bytes (CUDA's programming guide), and its rows be apart
-/// by 16 bytes and by a thread's bytes of the fragment (PTX ISA, wmma.load).
+/// Whether this lane does the work. A matrix must be aligned to 32 bytes (CUDA's programming guide), and the distance
+/// of its rows must be a multiple of 16 bytes and of a thread's bytes of the fragment (PTX ISA, wmma.load).
 template <class T>
 bool is_worker(const char* what, const T* data, unsigned pitch) {
   constexpr unsigned kThreadBytes = kSide * kSide / linnet::emulation::kWarp * sizeof(T);

@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-/// The stand-in for cuda/device/mma.cuh, alone, against plain loops: by numbers that bfloat16 holds, each another, so
-/// that one in a wrong place shows.
+/// Compares the replacement of cuda/device/mma.cuh with plain loops. All numbers are different and exact in bfloat16,
+/// so that a number in a wrong place is noticed.
 
 namespace linnet::emulation {
 namespace {
@@ -72,7 +72,7 @@ TEST_CASE("gpu: emulation: mma multiplies matrices that are spread over a warp a
       const unsigned row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
       float expected = static_cast<float>(i);
       for (unsigned k = 0; k < 16; ++k) expected += a[row][k] * b[k][column];
-      CHECK(sums[lane][i] == expected);  // all are integers over 4, which float holds
+      CHECK(sums[lane][i] == expected);  // all are multiples of 1/4, exact in float
     }
   }
 }

@@ -15,14 +15,14 @@
 #include "failure.h"
 #include "stream.h"
 
-/// What cuda/distributed/nccl.cpp uses of NCCL, for ranks that are threads. A call of the host waits until all ranks
-/// concerned have made theirs; the data move when one of their streams comes to it.
+/// The functions of NCCL that cuda/distributed/nccl.cpp uses, for ranks that are threads. A call of the host waits
+/// until all its ranks have made theirs; the data move when one of their streams reaches the message.
 
 namespace {
 
 using linnet::emulation::fail;
 
-/// What a rank brings to a message, and what its stream has done before.
+/// A rank's side of a message, and whether its stream has done the earlier work.
 struct Side {
   cudaStream_t stream = nullptr;
   cudaEvent_t ready = nullptr;
@@ -39,7 +39,7 @@ struct Meeting {
 
 using Ranks = std::vector<int>;
 
-/// The ranks that began with one id, and the messages that some of them have still to come to.
+/// The ranks that share an id, and the messages that some of them have not reached yet.
 struct World {
   explicit World(int count) : size(count) {}
 
@@ -48,7 +48,7 @@ struct World {
   std::condition_variable came;
   std::map<Ranks, std::shared_ptr<Meeting>> open;
 
-  /// Waits until all of `ranks` have come with their sides.
+  /// Waits until all of `ranks` have brought their sides.
   std::shared_ptr<Meeting> meet(const Ranks& ranks, int rank, const Side& side) {
     std::unique_lock lock(mutex);
     std::shared_ptr<Meeting>& place = open[ranks];
@@ -97,7 +97,7 @@ struct ncclComm {
 
 namespace {
 
-/// Meets the others, and puts `move` into the stream: once, when all sides are ready.
+/// Waits for the other ranks, and puts `move` into the stream. It runs once, when all sides are ready.
 ncclResult_t message(ncclComm_t comm, const Ranks& ranks, Side side, const std::function<void(Meeting&)>& move) {
   cudaEventCreateWithFlags(&side.ready, cudaEventDisableTiming);
   cudaEventRecord(side.ready, side.stream);

@@ -16,7 +16,7 @@
 #include "tests/support/thread_ranks.h"
 #include "tests/support/values.h"
 
-/// Messages between GPUs by NCCL, in a stream beside that of the kernels.
+/// Messages between GPUs by NCCL, in another stream than that of the kernels.
 
 namespace linnet::emulation {
 namespace {
@@ -37,8 +37,8 @@ Tensor tree(int ranks) {
 
 bool is_nccl(ProcessGroup& group) { return group.describe_gpu_messages() == "NCCL 2.27.3"; }
 
-/// Makes the messages of two ranks late, calls `body(group)` on each, and then lets them come. Whether the tensors
-/// that `body` returns, all of them 7, have stayed as they were.
+/// Delays the messages of two ranks, calls `body(group)` on each, and then lets the messages arrive. Whether the
+/// tensors that `body` returns, which are all 7, are unchanged.
 bool stays(const std::function<Tensor(ProcessGroup& group)>& body) {
   backend(Device::cuda);  // makes the stream of the kernels
   const int first = streams_made();
@@ -61,13 +61,14 @@ bool stays(const std::function<Tensor(ProcessGroup& group)>& body) {
   return same[0] && same[1];
 }
 
-/// What the streams of kernels and of messages do.
+/// How the streams of kernels and of messages behave.
 struct Streams {
   bool kernels_late = false, messages_late = false;
   bool kernels_impatient = false, messages_impatient = false;
 };
 
-/// Sums what kernels have computed over two ranks, for kernels that come next. Whether both have the right numbers.
+/// Sums results of kernels over two ranks, and uses the sums in further kernels. Whether both ranks have the right
+/// numbers.
 bool sums_are_right(const Streams& do_what) {
   backend(Device::cuda);  // makes the stream of the kernels
   const int first = streams_made();
@@ -154,8 +155,8 @@ TEST_CASE("gpu: emulation: a sum that NCCL refuses is an error") {
     Tensor x = part(group.rank()).to(Device::cuda);
     REQUIRE_THROWS_WITH_AS(group.all_reduce(x), doctest::Contains("NCCL failed in an exchange (emulated)"),
                            DeviceError);
-    group.barrier();      // each rank has met its failure
-    group.all_reduce(x);  // goes on
+    group.barrier();      // each rank has had its failure
+    group.all_reduce(x);  // works again
     REQUIRE(same_bits(x.to(Device::cpu), tree(2)));
   });
 }
@@ -172,11 +173,11 @@ TEST_CASE("gpu: emulation: a tensor that is dropped during its sum keeps its mem
 }
 
 TEST_CASE("gpu: emulation: messages before one that fails keep their memory until they have come") {
-  // Of both ranks the first message goes its way, and the second fails.
+  // The first message of both ranks succeeds, and the second fails.
   for (const int status : {0, 0, kInvalidUsage, kInvalidUsage}) fail_next("ncclGroupEnd", status);
   CHECK(stays([](ProcessGroup& group) {
     REQUIRE_THROWS_AS(group.all_reduce(part(group.rank()).to(Device::cuda)), DeviceError);
-    return full({501}, 7, DType::float32, Device::cuda);  // of the size of what the first message has received
+    return full({501}, 7, DType::float32, Device::cuda);  // as large as the memory that the first message wrote to
   }));
 }
 

@@ -9,22 +9,22 @@
 #include "tests/support/gpu.h"
 #include "tests/support/values.h"
 
-/// What crosses to the GPU in a stream of its own, beside kernels: with one of the two streams, or both, as late as
-/// the events between them allow.
+/// Copies to the GPU in their own stream, while kernels run in another. One of the streams, or both, are delayed as
+/// long as the events between them allow.
 
 namespace linnet::emulation {
 namespace {
 
 constexpr int64_t kInOnePiece = 100'000, kInPieces = 1'500'000;  // of 4 MiB
 
-/// More batches, of 4 bytes for each element, than there are buffers of pinned memory.
+/// More batches, with 4 bytes for each element, than there are buffers of pinned memory.
 std::vector<Tensor> batches(int64_t size) {
   std::vector<Tensor> result;
   for (uint64_t i = 0; i < 6; ++i) result.push_back(test::uniform({size}, i).to(DType::float32));
   return result;
 }
 
-/// Whether the GPU adds up what the CPU does.
+/// Whether the GPU's sums are the CPU's.
 bool adds_up(const std::vector<Tensor>& batches) {
   Tensor expected = zeros(batches[0].shape()), sum = expected.to(Device::cuda);
   for (const Tensor& batch : batches) {
@@ -34,7 +34,7 @@ bool adds_up(const std::vector<Tensor>& batches) {
   return sum.to_vector<float>() == expected.to_vector<float>();
 }
 
-/// The same in each order of the two streams that is far from a common one.
+/// The same in each unusual order of the two streams.
 struct Orders {
   bool kernels_late, copies_late, both_late;
 };
@@ -54,7 +54,7 @@ Orders adds_up_in_orders(const std::vector<Tensor>& batches) {
 }  // namespace
 
 TEST_CASE("gpu: emulation: batches that cross beside kernels are right in any order of the two streams") {
-  CHECK(adds_up(batches(kInOnePiece)));  // which makes the streams
+  CHECK(adds_up(batches(kInOnePiece)));  // this creates the streams
   for (const int64_t size : {kInOnePiece, kInPieces}) {
     const Orders right = adds_up_in_orders(batches(size));
     CHECK(right.kernels_late);
@@ -68,15 +68,15 @@ TEST_CASE("gpu: emulation: each event between the two streams is needed") {
   CHECK(adds_up(batches(kInOnePiece)));
   const std::vector<Tensor> inputs = batches(kInOnePiece);
   {
-    const Impatient kernels(kKernels);  // bring what has not come yet
+    const Impatient kernels(kKernels);  // they move data that have not arrived
     CHECK_FALSE(adds_up_in_orders(inputs).copies_late);
   }
   {
-    const Impatient copies(kCopies);  // write over what has not been brought on
+    const Impatient copies(kCopies);  // they overwrite data that have not been moved on
     CHECK_FALSE(adds_up_in_orders(inputs).kernels_late);
   }
   {
-    const Impatient host(kHost);  // writes over what has not crossed
+    const Impatient host(kHost);  // it overwrites data that have not been copied
     CHECK_FALSE(adds_up_in_orders(inputs).both_late);
   }
 }
@@ -92,8 +92,8 @@ TEST_CASE("gpu: emulation: nobody waits for a kernel while a batch crosses") {
     const size_t before = work_left(kKernels);
     CHECK(before > 0);
     there = batch.to(Device::cuda);
-    CHECK(work_left(kKernels) > before);  // with what brings the batch on
-    CHECK(work_left(kCopies) == 0);       // it has crossed
+    CHECK(work_left(kKernels) > before);  // the move of the batch
+    CHECK(work_left(kCopies) == 0);       // the copy is done
     CHECK(ones.to_vector<float>() == std::vector<float>(10, 1));
   }
   CHECK(there.to_vector<double>() == batch.to_vector<double>());

@@ -21,7 +21,7 @@ struct Matrices {
   bool transposed;
 };
 
-/// Of factors of type F, with a result of type T.
+/// A product of factors of type F, with a result of type T.
 template <class F, class T>
 struct Product {
   cublasComputeType_t type;
@@ -32,8 +32,8 @@ struct Product {
   const T* bias;  ///< or null
 };
 
-/// A factor of a product of the given type: to nearest even, without 13 of float's 23 bits for tf32, or 16 for
-/// bfloat16.
+/// A factor as a product of the given type sees it: rounded to nearest even, without 13 of float's 23 bits for tf32,
+/// or 16 for bfloat16.
 template <class T>
 T round_factor(T x, cublasComputeType_t type) {
   const int dropped = type == CUBLAS_COMPUTE_32F_FAST_TF32 ? 13 : type == CUBLAS_COMPUTE_32F_FAST_16BF ? 16 : 0;
@@ -86,7 +86,7 @@ void multiply(const Product<F, T>& product) {
   }
 }
 
-/// Calls `f` with zeros of the types of factors, result and scale, where cuBLAS knows such products.
+/// Calls `f` with zeros of the types of factors, result and scale, if cuBLAS has such products.
 template <class F>
 cublasStatus_t dispatch(cudaDataType factors, cudaDataType result, cublasComputeType_t type, const F& f) {
   const bool doubles = type == CUBLAS_COMPUTE_64F;

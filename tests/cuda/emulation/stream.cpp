@@ -8,8 +8,8 @@
 
 #include "control.h"
 
-/// Streams, events and graphs. All work is done at once, in the order in which it is submitted, but in a stream that
-/// is late, and within a capture: what a graph keeps are copies of the launches.
+/// Streams, events and graphs. All work is done at once, in the order in which it is submitted, except in a delayed
+/// stream and during a capture. A graph keeps copies of the launches.
 
 using Work = std::vector<std::function<void()>>;
 
@@ -20,7 +20,7 @@ struct CUstream_st {
 };
 struct CUevent_st {
   cudaStream_t stream = nullptr;
-  std::shared_ptr<bool> reached;  ///< where it was recorded last
+  std::shared_ptr<bool> reached;  ///< for the place where it was recorded last
 };
 struct CUgraph_st {
   Work work;
@@ -32,14 +32,14 @@ struct CUgraphExec_st {
 namespace linnet::emulation {
 namespace {
 
-/// One for all queues: what is done in one stream may wait for another.
+/// One lock for all queues, since work in one stream may wait for another.
 std::recursive_mutex mutex;
 using Lock = std::lock_guard<std::recursive_mutex>;
 
 std::vector<cudaStream_t> streams;
 bool is_host_impatient = false;
 
-/// Does what the stream has to do, as long as `wanted` is not there.
+/// Does the stream's work until `wanted` is reached.
 template <class Wanted>
 void run(cudaStream_t stream, const Wanted& wanted) {
   while (!stream->queue.empty() && !wanted()) {
@@ -53,7 +53,7 @@ void finish(cudaStream_t stream) {
   run(stream, [] { return false; });
 }
 
-/// What waits for an event as it is recorded now.
+/// Work that waits for the event where it is recorded now.
 std::function<void()> wait_for(cudaEvent_t event) {
   return [stream = event->stream, reached = event->reached] {
     if (reached) run(stream, [&] { return *reached; });
@@ -108,7 +108,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaSuccess;
 }
 
-/// The stream keeps its place among the others, and events that were recorded in it.
+/// The stream keeps its number among the others, and the events that were recorded in it.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {

@@ -6,7 +6,7 @@
 
 namespace linnet::emulation {
 
-/// Does `work` now; later where a test has made the stream late; while it is captured, in each launch of the graph.
+/// Does `work` now, or later if a test has delayed the stream. During a capture, each launch of the graph does it.
 void submit(cudaStream_t stream, std::function<void()> work);
 
 /// Waits for all work of all streams.

@@ -1,4 +1,4 @@
-/// What bench prints, what it refuses, and what --profile writes.
+/// What bench prints and refuses, and what --profile writes.
 
 #include <doctest/doctest.h>
 
@@ -28,15 +28,16 @@ namespace {
 
 const Arguments kQuick{"--seconds", "0.001", "--json"};
 
-/// Figures of different machines can be told apart.
+/// Checks that the output names device, precision and threads, so that figures of different machines can be told
+/// apart.
 void check_names_machine(const nlohmann::json& object) {
   CAPTURE(object.dump());
   for (const char* field : {"device", "precision"}) CHECK(object.at(field).is_string());
   CHECK(object.at("threads").is_number());
 }
 
-/// The cells of a table's row but the first, or none where no row begins so; they are set apart by two spaces or
-/// more.
+/// The cells of the row that begins with `first`, except the first cell; none if there is no such row. Two or more
+/// spaces separate cells.
 std::vector<std::string> cells_after(const std::string& table, const std::string& first) {
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
@@ -136,7 +137,7 @@ TEST_CASE("bench attention: FLOPs are those of the form that ran") {
   CHECK(quadratic == 14.0 * 2 * 64 * 64 * 16);
   const double factorised = object_of(flags + Arguments{"factorised"})["flops"];
   CHECK(factorised == 14.0 * 2 * 64 * 153 * 17);
-  CHECK(object_of(flags + Arguments{"auto"})["flops"] == quadratic);  // the faster one at this length
+  CHECK(object_of(flags + Arguments{"auto"})["flops"] == quadratic);  // the faster form at this length
   CHECK(object_of(flags + Arguments{"auto", "--dropout", "0.1"})["flops"] == factorised);  // only it has the features
   const double first_order =
       object_of(flags + Arguments{"auto", "--mechanism", "fastmax1", "--dropout", "0.1"})["flops"];
@@ -161,7 +162,7 @@ TEST_CASE("bench step: a step beside its matrix products") {
   CHECK(table.out.starts_with("preset nanogpt-cpu, context 16, heads 2, layers 1, width 16, softmax, " +
                               step["data"].get<std::string>()));
   const Arguments no_data(model.begin() + 2, model.end());
-  // JSON alone, though a stand-in is taken
+  // only JSON on stdout, although the data are a stand-in
   check_positive(object_of(kQuick + Arguments{"step"} + no_data), {"ms_per_step"});
 }
 

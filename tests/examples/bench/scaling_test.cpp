@@ -56,7 +56,7 @@ TEST_CASE("bench scaling: how time and memory grow, beside what the papers say")
                                      "softmax,fastformer", "--out", shop / "curves"});
   const std::string growths = ended.out.substr(ended.out.find("growth with the tokens N"));
   CAPTURE(growths);
-  // Times are noisy; memory grows linearly, in both of them.
+  // Times are noisy, so the test checks memory, which grows linearly for both mechanisms.
   const auto has = [&](const std::string& row) { return std::regex_search(growths, std::regex(row)); };
   CHECK(has("softmax +N\\^\\S+ +N\\^\\S+ +N\\^(0\\.9|1\\.0)\\d  N²·D\n"));
   CHECK(has("fastformer +N\\^\\S+ +N\\^\\S+ +N\\^(0\\.9|1\\.0)\\d  N·D\n"));

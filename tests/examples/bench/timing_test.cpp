@@ -1,4 +1,4 @@
-/// How work is timed, in turns with other work and with its matrix products.
+/// Timing of work in alternation with other work and with its matrix products.
 
 #include "support/bench/timing.h"
 
@@ -16,7 +16,7 @@ namespace linnet::examples::test {
 TEST_CASE("measure_in_rounds: works take turns, each warmed up in every round") {
   std::string order;
   measure_in_rounds({{[&] { order += 'a'; }, 0}, {[&] { order += 'b'; }, 0}});
-  CHECK(order == "aabbaabbaabb");  // as few as there are
+  CHECK(order == "aabbaabbaabb");  // the fewest rounds
 }
 
 TEST_CASE("measure_in_rounds: works have their seconds, a little at a time") {

@@ -1,4 +1,4 @@
-/// Generated sets, where a call fails that writes them, or the power is lost.
+/// Generated sets when a call that writes them fails, or the power is lost.
 
 #include <random>
 
@@ -18,7 +18,7 @@ namespace {
 
 const GeneratedSet kSet{.generator = "counting", .options = {{"first", 1}}, .counts = {4, 2, 1}};
 
-/// The sequences to train with, of a set that is made where it is not in `data`.
+/// The training sequences of a set, which is generated if it is not in `data`.
 std::vector<uint8_t> counted(const fs::path& data) {
   const Quiet quiet(STDERR_FILENO);
   Settings settings;

@@ -1,4 +1,4 @@
-/// Generated sets are made once, and kept whole or not at all.
+/// Generated sets are made once, and are stored completely or not at all.
 
 #include "support/lra/cache.h"
 
@@ -53,7 +53,7 @@ Examples count_up(const ReportMade& report) {
       report);
 }
 
-/// The parts in `data`; where the cache has them, nothing is made.
+/// The parts of the set in `data`. If the cache has them, nothing may be generated.
 std::array<Examples, 3> counted(const fs::path& data, const MakeExamples& make = count_up,
                                 const GeneratedSet& set = kSet) {
   const Quiet quiet(STDERR_FILENO);
@@ -77,7 +77,7 @@ void check_parts(const std::array<Examples, 3>& parts) {
   CHECK(parts[2].labels == Bytes{60});
 }
 
-/// What is said of the cache, which must be refused.
+/// The error for a cache that must be refused.
 std::string cache_refusal(const fs::path& data, const GeneratedSet& set = kSet) {
   try {
     counted(data, never, set);
@@ -320,7 +320,7 @@ TEST_CASE("cache: where a set is kept") {
     if (!is_beside_sources) CHECK(fs::exists(folder / ("here/data/" + kFolder)));
     fs::remove_all(fs::path(LINNET_SOURCE_DIR) / "data" / kFolder);
   }
-  // Root could write to a folder of which everybody is kept out, and does not.
+  // Root could write to a folder without write permission, but does not.
   fs::remove_all(folder / "variable/lra");
   fs::remove_all(folder / "here/data");
   fs::permissions(folder / "variable", fs::perms::owner_read | fs::perms::owner_exec);
@@ -331,7 +331,7 @@ TEST_CASE("cache: where a set is kept") {
     fs::remove_all(fs::path(LINNET_SOURCE_DIR) / "data" / kFolder);
   }
   fs::permissions(folder / "variable", fs::perms::owner_all);
-  // A set that is already in a later place is taken from there.
+  // A set that already exists in a later folder is read from there.
   fs::create_directories(folder / "here/data");
   counted(folder / "here/data");
   const Surroundings surroundings(folder / "variable", folder / "here");

@@ -71,7 +71,7 @@ void write_pairs(const fs::path& folder, const std::string& more = "") {
   }
 }
 
-/// A stand-in, whose line on stderr is not shown.
+/// A stand-in. Its line on stderr is not shown.
 SequenceData stand_in(const Load load, int64_t context, uint64_t seed = 1) {
   const TemporaryFolder folder;
   const Quiet quiet(STDERR_FILENO);
@@ -246,7 +246,7 @@ TEST_CASE("the stand-in for reviews can be told by its words, and not by a few")
 
 TEST_CASE("the stand-in for retrieval can be told by the words that both documents have") {
   const SequenceData data = stand_in(load_retrieval, 1000);
-  std::map<std::string, int64_t> documents;  // that have a word
+  std::map<std::string, int64_t> documents;  // number of documents with a word
   std::vector<std::set<std::string>> firsts, seconds;
   for (int64_t i = 0; i < data.test.size(); ++i) {
     const auto first = words_of(data.test.first()[i]), second = words_of(data.test.second()[i]);
@@ -256,7 +256,7 @@ TEST_CASE("the stand-in for retrieval can be told by the words that both documen
   }
   int64_t right = 0;
   for (size_t i = 0; i < firsts.size(); ++i) {
-    int64_t rare = 0;  // words of few documents, which both have
+    int64_t rare = 0;  // number of rare words that both documents have
     for (const std::string& word : firsts[i]) rare += documents[word] < 200 && seconds[i].contains(word);
     right += (rare > 3) == (data.test.labels()[i] == 1);
   }

@@ -25,7 +25,7 @@ inline std::string expressions(int first, int count) {
   return lines;
 }
 
-/// A folder with 24 small expressions a part where programs look for ListOps, and room for what they write.
+/// A folder with a small ListOps (24 expressions in each part) where programs look for it. Programs can write there.
 class Expressions {
  public:
   Expressions() {
@@ -38,7 +38,7 @@ class Expressions {
   }
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
 
-  /// The flags of a run of a moment into the folder `out`.
+  /// The flags of a very short run into the folder `out`.
   Arguments tiny(const std::string& out, const std::string& attention = "softmax") const {
     return {"--preset", "lra-listops", "--data",       folder_ / "data",
             "--out",    folder_ / out, "--attention",  attention,

@@ -1,4 +1,4 @@
-/// The parts of Pathfinder's images against Pillow's and OpenCV's.
+/// Compares the parts of Pathfinder's images with those of Pillow and OpenCV.
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ void compare_paddles(const Golden& golden, DType) {
   }
 }
 
-/// The first paddles of many scenes are those that the original allows, and all of them.
+/// Checks that the first paddles of many scenes are exactly those that the original allows.
 void compare_first_paddles(const Golden& golden, DType) {
   const std::vector<int64_t> pairs = golden.get("degrees_and_tails").to_vector<int64_t>();
   using First = std::pair<const Paddle*, int64_t>;

@@ -39,7 +39,7 @@ Settings images_in(const fs::path& data, int64_t downsample = 1) {
 
 Bytes bytes_of(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// A record of CIFAR-10: an image of one colour, but for the first pixel, which is white.
+/// A record of CIFAR-10: an image of one colour with a white first pixel.
 std::string record(int label, int red, int green, int blue) {
   std::string bytes{static_cast<char>(label)};
   for (const int channel : {red, green, blue}) bytes += '\xFF' + std::string(1023, static_cast<char>(channel));

@@ -28,7 +28,7 @@ namespace {
 const std::array<std::string, 16> kWords{"",  "0", "1", "2",    "3",    "4",    "5",   "6",
                                          "7", "8", "9", "[MIN", "[MAX", "[MED", "[SM", "]"};
 
-/// The expression that begins at `from` as the published files have it: `( ( ( [MED 2 ) 5 ) ] )`.
+/// The expression that begins at `from`, in the published files' form: `( ( ( [MED 2 ) 5 ) ] )`.
 std::string as_text(const std::vector<uint8_t>& tokens, size_t& from) {
   const std::string word = kWords[tokens[from++]];
   if (word[0] != '[') return word;
@@ -44,8 +44,8 @@ std::string as_text(const std::vector<uint8_t>& tokens) {
   return as_text(tokens, from);
 }
 
-/// The value of such a text, as lra_benchmarks/data/listops.py computes it: of pairs, of which the left one is an
-/// operator with the arguments so far.
+/// The value of such a text, computed as in lra_benchmarks/data/listops.py: by pairs, whose left part is an operator
+/// with its arguments so far.
 struct Partial {
   std::string op;
   std::vector<int> arguments;
@@ -80,7 +80,7 @@ Value value_of_pair(std::istringstream& text) {
   return sum % 10;
 }
 
-/// The tokens of words with blanks between, without ( and ).
+/// The tokens of a text with spaces between words, without ( and ).
 std::vector<uint8_t> tokens_of(const std::string& text) {
   std::vector<uint8_t> tokens;
   std::istringstream words(text);
@@ -107,7 +107,7 @@ void write_published(const std::filesystem::path& folder, const std::string& lin
   }
 }
 
-/// What the reader says of files with one line, which it must refuse.
+/// The reader's error for files with one line that it must refuse.
 std::string refusal(const std::string& line) {
   const TemporaryFolder folder;
   write_published(folder / "listops", "( ( ( [MED 2 ) 5 ) ] )\t3\r\n" + line);

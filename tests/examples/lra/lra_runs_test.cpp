@@ -1,4 +1,4 @@
-/// What runs of lra write, and what is refused before data are read or made.
+/// The files of lra's runs, and settings that are refused before data are read or generated.
 
 #include <doctest/doctest.h>
 

@@ -47,7 +47,7 @@ TEST_CASE("lra: every mechanism trains, and says what it learned from") {
 
 TEST_CASE("lra: the final weights are those of the best evaluation") {
   const Expressions shop;
-  // A rate this high makes later weights worse, so that the best ones are not the last.
+  // With this high rate later weights are worse, so that the best ones are not the last.
   const Arguments flags = Arguments{"--lr", "0.3", "--warmup", "1", "--steps", "12", "--eval-every", "1"};
   done("lra", shop.tiny("run") + flags);
   const std::vector<nlohmann::json> metrics = metrics_of(shop / "run");
@@ -58,7 +58,7 @@ TEST_CASE("lra: the final weights are those of the best evaluation") {
   const nlohmann::json results = results_of(shop / "run");
   CHECK(results["step"] == (*best)["step"]);
 
-  // The test data are others than those that chose the weights.
+  // The test data are not the data that chose the weights.
   Settings settings = examples::read_config(shop / "run");
   const examples::SequenceData data = examples::load_sequences(settings);
   Generator rng(settings.seed);
@@ -118,15 +118,15 @@ TEST_CASE("lra: a table and figures of several runs") {
          shop.tiny("runs/performer-" + name, "performer") + Arguments{"--seed", "1", "--performer-features", name});
   }
   done("lra", shop.tiny("runs/again") + Arguments{"--seed", "2"});
-  write_bytes(shop / "runs/results.json", "{}");  // of no run
+  write_bytes(shop / "runs/results.json", "{}");  // belongs to no run
   const Ended table = done("lra", {"--table", "--out", shop / "runs"});
   CHECK(table.out.find("(2 seeds)") != std::string::npos);
   const double first = results_of(shop / "runs/softmax-1")["accuracy"],
                second = results_of(shop / "runs/softmax-2")["accuracy"];
   CHECK(table.out.find(fmt::format("{:.2f} ± ", 50 * (first + second))) != std::string::npos);
-  // One table has them all, performer twice, and no run of six steps stands beside the published ones.
+  // One table has all of them, performer twice. No run of six steps is listed beside the published results.
   const std::string own = table.out.substr(0, table.out.find("Test accuracy in %"));
-  // What it is, the header with its rule, rows, the commonest answer, softmax's seeds, the machine, an empty line.
+  // The title, the header with its rule, the rows, the constant answer, softmax's seeds, the machine, an empty line.
   CHECK(std::ranges::count(own, '\n') == 1 + 2 + 5 + 1 + 1 + 1 + 1);
   for (const char* const row :
        {"\nsoftmax ", "\nfastmax2 ", "\nfastformer ", "\nperformer ", "\nperformer, performer features 64 "}) {

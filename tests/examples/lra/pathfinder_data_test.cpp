@@ -39,7 +39,7 @@ TEST_CASE("pathfinder data: image i of the generator is example i, at any number
 TEST_CASE("pathfinder data: every pixel is a token, black ones at the end too") {
   LraSettings settings{.contour_length = 6, .distractors = 0};
   Examples examples{{{2, 1024}, std::vector<uint8_t>(2048, 0)}, {0, 1}};
-  examples.sequences.bytes[0] = 7;  // an image that is black from its second pixel on, and one that is black
+  examples.sequences.bytes[0] = 7;  // an image that is black except for its first pixel, and a black image
   const LabelledSequences seen = pathfinder_sequences(settings, examples);
   CHECK(seen.lengths() == std::vector<int64_t>{1024, 1024});
   const std::vector<int64_t> both{0, 1};
@@ -63,7 +63,7 @@ TEST_CASE("pathfinder data: black pixels that are padding change nothing in any 
   const Tensor hidden = where(mask, batch.inputs, full({2, 1024}, 200, DType::int64));
   const std::vector<int64_t> kept = mask.to_vector<int64_t>();
   const auto last = std::ranges::find(kept.rbegin(), kept.rend(), 1);
-  REQUIRE(std::ranges::count(kept.begin(), last.base(), 0) > 100);  // padding amid tokens
+  REQUIRE(std::ranges::count(kept.begin(), last.base(), 0) > 100);  // padding between tokens
   for (const std::string& attention : nn::attention_mechanisms()) {
     CAPTURE(attention);
     Settings s = settings_of(attention, preset("pathfinder", "lra-pathfinder-small"));

@@ -1,4 +1,4 @@
-/// How snakes grow: every scene is built again, step by step, by the rules of the original.
+/// How snakes grow: the test builds every scene again, step by step, by the rules of the original.
 
 #include "support/lra/pathfinder_scene.h"
 
@@ -14,7 +14,8 @@ namespace {
 
 Pixel way_between(Pixel from, Pixel to) { return {to.row - from.row, to.column - from.column}; }
 
-/// Whether a pixel is one of those around a pivot: 3 away in a direction, one each third of a radian, rounded down.
+/// Whether a pixel is one of those around a pivot: at distance 3 in a direction, with a direction for each third of a
+/// radian, rounded down.
 bool is_candidate(Pixel way) {
   for (int i = 0; i < 19; ++i) {
     const double angle = i / 3.0;
@@ -26,7 +27,7 @@ bool is_candidate(Pixel way) {
   return false;
 }
 
-/// Whether the snake's paddles follow from pivot to pivot when the first points along `degrees`.
+/// Whether each of the snake's paddles follows from the pivot before, if the first points along `degrees`.
 bool follows(const Snake& snake, int degrees) {
   Direction direction = direction_of_degrees(degrees);
   if (snake[0].paddle != &paddle_along(direction)) return false;
@@ -69,7 +70,7 @@ class Covered {
     return most < 1.8 * 255;
   }
 
-  /// The pixels that a first paddle needs are free.
+  /// Checks that the pixels of a first paddle are free.
   void check_begin(const PlacedPaddle& placed) {
     int most = 0;
     for_each_cell(placed, 3, [&](int covered, int mask) {
@@ -78,7 +79,8 @@ class Covered {
     CHECK(most <= 0.3 * 255);
   }
 
-  /// There is room for the paddle, and a weight above 0; its predecessor then covers pixels too.
+  /// Checks that the paddle's pixels are free and that it has a weight above 0. Its predecessor then covers pixels
+  /// too.
   void check_extend(const Snake& snake, size_t i) {
     CHECK(has_room(snake[i]));
     for (const Pixel way : {Pixel{0, 0}, Pixel{-1, 0}, Pixel{1, 0}, Pixel{0, -1}, Pixel{0, 1}}) {
@@ -90,8 +92,8 @@ class Covered {
  private:
   int& at(Pixel pixel) { return covered_[pixel.row * kPathfinderSide + pixel.column]; }
 
-  /// Calls `visit` with pixels of the image and the first 2 · centre + 1 cells of the mask in both directions, whose
-  /// cell (centre, centre) lies on the paddle's pixel.
+  /// Calls `visit` with pixels of the image and the first 2 · centre + 1 cells of the mask in both dims. The mask's
+  /// cell (centre, centre) is at the paddle's pixel.
   template <class Visit>
   void for_each_cell(const PlacedPaddle& placed, int centre, const Visit& visit) {
     for (int row = 0; row <= 2 * centre; ++row) {

@@ -26,7 +26,7 @@ std::vector<PathfinderImage> draw(const PathfinderOptions& options, uint64_t see
   return images;
 }
 
-/// Of the grey levels of several images.
+/// Statistics of the grey levels of several images.
 struct Statistics {
   double mean = 0;
   std::array<double, 2> mean_of_label{};

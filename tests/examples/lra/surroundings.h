@@ -6,7 +6,7 @@
 
 namespace linnet::examples::test {
 
-/// While it exists, LINNET_DATA and the current folder are others.
+/// While it exists, LINNET_DATA and the current folder are changed.
 class Surroundings {
  public:
   Surroundings(const std::filesystem::path& data, const std::filesystem::path& current)

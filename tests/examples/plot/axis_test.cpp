@@ -41,7 +41,7 @@ TEST_CASE("axis: the range covers what can be shown") {
   const Axis linear = fit_axis({1, kNan, 3, std::numeric_limits<double>::infinity()}, false, 0.1);
   CHECK(linear.low == doctest::Approx(0.8));
   CHECK(linear.high == doctest::Approx(3.2));
-  CHECK(fit_axis({0.01, 3}, false, 0.1).low == 0);  // not below zero for what is never negative
+  CHECK(fit_axis({0.01, 3}, false, 0.1).low == 0);  // not below 0 if no value is negative
   CHECK(fit_axis({-1, 3}, false, 0.5).low == -3);
 
   const Axis log = fit_axis({-5, 0, 1, 100}, true, 0.5);

@@ -86,7 +86,7 @@ TEST_CASE("heat map: any shape, tick labels and values can be drawn") {
   grid.value_label = "weight";
   CHECK(draw(grid).find(kGrey).count > 100000);
   CHECK(draw(grid_of({masked})).find(kGrey).count > 100000);
-  // The scale begins at 0, so equal values, such as the weights of an untrained model, stand at its bright end.
+  // The scale begins at 0, so equal values, such as the weights of an untrained model, are at its bright end.
   CHECK(draw(grid_of({{.title = "", .rows = 2, .cols = 2, .values = {3, 3, 3, 3}}})).find(heat_color(1)).count >
         100000);
 }

@@ -12,7 +12,7 @@
 namespace linnet::examples::test {
 namespace {
 
-constexpr int kEdge = 44;  // pixels of the sheet: two a point
+constexpr int kEdge = 44;  // in the sheet's pixels, two for each point
 constexpr int kPixel = 4;
 constexpr int kGap = 8;
 

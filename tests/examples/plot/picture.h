@@ -16,13 +16,13 @@ namespace linnet::examples::test {
 
 using linnet::test::TemporaryFolder;
 
-/// The pixels where a colour occurs: how many, and the box around them.
+/// The pixels of a colour: their number, and the box around them.
 struct Region {
   int64_t count = 0;
   int left = 0, right = -1, top = 0, bottom = -1;
 };
 
-/// A PNG read back.
+/// A PNG file that was read back.
 class Picture {
  public:
   explicit Picture(const std::filesystem::path& path)

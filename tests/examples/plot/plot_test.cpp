@@ -56,7 +56,7 @@ std::string read(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("plot: every series is drawn in its colour and labelled on its own line") {
-  // All end at the same height: the labels must make room for one another.
+  // All end at the same height, so the labels must be moved apart.
   const Picture picture = draw(chart_of({{"a", {0, 1, 2}, {1, 5, 3}},
                                          {"b", {0, 1, 2}, {2, 6, 3}},
                                          {"c", {0, 1, 2}, {3, 7, 3}},
@@ -126,7 +126,7 @@ TEST_CASE("plot: a logarithmic axis makes a power law straight and leaves out wh
   const Picture picture = draw(chart);
   const Region line = picture.find(kBlue);
   CHECK(picture.find(kVermilion).count == 0);
-  // Its middle lies on the straight line between its ends.
+  // The middle is on the straight line between the ends.
   CHECK(picture.has((line.left + line.right) / 2, (line.top + line.bottom) / 2, kBlue));
 }
 

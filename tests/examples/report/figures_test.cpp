@@ -99,7 +99,7 @@ TEST_CASE("figures: rows of one mechanism, seeds that differ, and names of files
   CHECK(prefix.starts_with("lra-listops-small-"));
 
   Settings longer = settings_for("listops", preset, "softmax");
-  longer.steps = 4000;  // another group, which comes before or after
+  longer.steps = 4000;  // another group
   write_run(folder / "longer", {.settings = longer});
   write_run(folder / "other", {.settings = settings_for("listops", preset, "softmax"), .data = "a (0 bytes)"});
   std::vector<std::string> prefixes;

@@ -1,4 +1,4 @@
-/// What `lra --table` says of finished runs.
+/// The output of `lra --table` for finished runs.
 
 #include <regex>
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The text with one blank in place of several.
+/// The text with one space in place of several.
 std::string squeezed(const std::string& text) { return std::regex_replace(text, std::regex(" +"), " "); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

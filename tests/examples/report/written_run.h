@@ -11,7 +11,7 @@
 
 namespace linnet::examples::test {
 
-/// A finished run that nothing trained.
+/// A finished run that was written without training.
 struct WrittenRun {
   Settings settings;
   std::string data = "listops (9 bytes, crc32 01234567)";
@@ -21,7 +21,7 @@ struct WrittenRun {
   std::string build = "linnet 0.2.0; CPU with v4 kernels, 2 threads (quota), OpenBLAS";
 };
 
-/// The settings of a mechanism's run of a preset.
+/// The settings of a run of a mechanism with a preset.
 inline Settings settings_for(const std::string& task, const std::string& name, const std::string& attention,
                              uint64_t seed = 1) {
   Settings settings = settings_of(attention, preset(task, name));

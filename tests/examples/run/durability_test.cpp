@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Lines are added to these while the run goes on; a resumed one adds those after its checkpoint.
+/// Lines are appended to these files during the run; a resumed run appends those after its checkpoint.
 const std::set<std::string> kLogs{"metrics.jsonl", "train_loss.csv"};
 
-/// What decides the order that a power cut leaves.
+/// The calls that decide what survives a power cut.
 std::vector<FileCall> lasting(std::vector<FileCall> calls) {
   std::erase_if(calls, [](const FileCall& call) {
     return call.name == "open" || call.name == "ftruncate" || call.name == "close";
@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK(std::ranges::count(renamed, "checkpoint.safetensors") == 1 + 4 + 1);
   CHECK(std::ranges::count(renamed, "loss.png") == 1);
   CHECK(std::ranges::count(renamed, "trace.json") == 1);
-  // config.json makes the folder a run, to be resumed from its checkpoint.
+  // A folder with config.json is a run, which can be resumed from its checkpoint.
   const auto place = [&](const char* name) { return std::ranges::find(renamed, name) - renamed.begin(); };
   for (const char* before : {"checkpoint.safetensors", "metrics.jsonl", "train_loss.csv"}) {
     CHECK(place(before) < place("config.json"));

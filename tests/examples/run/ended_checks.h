@@ -12,12 +12,12 @@
 
 #include "tests/examples/run/tiny_run.h"
 
-/// How programs end, with which exit code and line on stderr, and what their runs leave: the checks that several
-/// tests share.
+/// Checks that several tests share: how programs end, with which exit code and line on stderr, and which files their
+/// runs leave.
 
 namespace linnet::examples::test {
 
-/// That a program ended with this code, and that `part` is in what it said on stderr.
+/// Checks that a program ended with this code, and that `part` is in its output on stderr.
 inline void check_says(const linnet::test::Ended& ended, int code, const std::string& part) {
   CAPTURE(ended.out);
   CAPTURE(ended.err);
@@ -25,20 +25,20 @@ inline void check_says(const linnet::test::Ended& ended, int code, const std::st
   CHECK(ended.err.find(part) != std::string::npos);
 }
 
-/// A wrong command line comes with one line on stderr, which the program's name begins.
+/// Checks a wrong command line: one line on stderr, which begins with the program's name.
 inline void check_usage(const std::string& program, const linnet::test::Ended& ended, const std::string& part) {
   check_says(ended, 2, part);
   CHECK(ended.err.starts_with(program + ": "));
   CHECK(std::ranges::count(ended.err, '\n') == 1);
 }
 
-/// Exit code 1 comes with one line on stderr, behind another where a stand-in for the data was taken.
+/// Checks exit code 1: one line on stderr, after another line if a stand-in for the data was used.
 inline void check_fails(const linnet::test::Ended& ended, const std::string& part, bool with_stand_in = false) {
   check_says(ended, 1, part);
   CHECK(std::ranges::count(ended.err, '\n') == (with_stand_in ? 2 : 1));
 }
 
-/// The mechanisms that runs are tried with, on texts and on images.
+/// The mechanisms of the tested runs, on texts and on images.
 inline const Arguments kMechanisms{"softmax",   "fastmax1",   "fastmax2",      "fastformer", "linear",
                                    "performer", "longformer", "poolingformer", "reformer"};
 inline const Arguments kImageMechanisms = [] {
@@ -47,7 +47,8 @@ inline const Arguments kImageMechanisms = [] {
   return all;
 }();
 
-/// A data set in data/ beside the project would be found: then there is no stand-in to test, and a line says so.
+/// Whether the data set is in data/ beside the project. Programs then find it and use no stand-in, so this prints
+/// that the test is skipped.
 inline bool stand_in_hidden(const std::string& data_set) {
   if (!std::filesystem::exists(std::filesystem::path(LINNET_SOURCE_DIR) / "data" / data_set)) return false;
   std::printf("SKIPPED: data/%s takes the stand-in's place\n", data_set.c_str());
@@ -59,7 +60,7 @@ inline void check_done(const linnet::test::Ended& ended) {
   CHECK(ended.err == "");
 }
 
-/// Where there is no data, of which one line on stderr tells.
+/// Checks a run without data: one line on stderr says so.
 inline void check_done_with(const std::string& stand_in, const linnet::test::Ended& ended) {
   CHECK(ended.code == 0);
   CHECK(ended.err.ends_with("taking " + stand_in + " instead\n"));

@@ -29,7 +29,7 @@ class EveryProgram {
     }
   }
 
-  /// Into the folder `out`.
+  /// The flags for the folder `out`.
   Arguments flags(const std::string& program, const std::string& out) const {
     const Arguments all{"--shards", "8",         "--steps", "4",  "--eval-every", "2",
                         "--layers", "1",         "--width", "16", "--heads",      "2",
@@ -47,7 +47,7 @@ class EveryProgram {
     if (program == "ablations") return Arguments{"interaction"} + text + Arguments{"--seeds", "1"};
     return text;
   }
-  /// The folder of the first of its runs, in --out.
+  /// The folder of the program's first run, in --out.
   static std::string first_run(const std::string& program) {
     if (program == "recommend" || program == "convert") return "fastformer";
     if (program == "compare") return "softmax";

@@ -1,5 +1,5 @@
-/// A run in which one of the calls that write fails: an error that says what to do, whole files, and a run that goes
-/// on to the same bits.
+/// Runs in which one of the calls that write fails. The error must say what to do, files must be complete, and the
+/// resumed run must end with the same bits.
 
 #include <cerrno>
 #include <map>
@@ -28,14 +28,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The settings of a run that writes all files but those of --profile.
+/// The settings of a run that writes all files except those of --profile.
 Settings run_in(const Workshop& shop, const fs::path& folder) {
   Settings settings = small_settings(shop, folder / "run");
   settings.tensorboard = true;
   return settings;
 }
 
-/// The first, the middle and the last of the calls of each name and path, by their numbers; all with $LINNET_KILLS.
+/// The numbers of the first, the middle and the last of the calls of each name and path; of all with $LINNET_KILLS.
 std::set<size_t> chosen(const std::vector<FileCall>& calls) {
   std::map<std::pair<std::string, fs::path>, std::vector<size_t>> alike;
   for (size_t i = 0; i < calls.size(); ++i) alike[{calls[i].name, calls[i].path}].push_back(i);
@@ -85,7 +85,7 @@ TEST_CASE("a run in which a call fails that writes says what to do, and goes on 
         }
       }
     }
-    step_in(run);  // whole, where there is one
+    step_in(run);  // checks that the checkpoint is complete, if there is one
     const FileCalls unflushed(folder.path());
     train_or_resume(run_in(shop, folder.path()));
     check_same_runs(run, shop / "whole/run");

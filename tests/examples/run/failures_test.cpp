@@ -1,4 +1,4 @@
-/// Devices, data, folders and losses that end a program: what it says, and with which exit code.
+/// Devices, data, folders and losses that end a program: its message and exit code.
 
 #include <doctest/doctest.h>
 
@@ -123,7 +123,7 @@ TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone"
       (shop / "all/fastmax2").string() + " holds a run already; choose another folder, or go on with it by --resume";
   check_fails(run_program("train_shakespeare", shop.tiny("all/fastmax2") + Arguments{"--seed", "2"}), part);
   check_fails(run_program("compare", shop.tiny("all")), part);
-  CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // seen before the first mechanism trained
+  CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // refused before the first mechanism trained
   CHECK(read_bytes(shop / "all/fastmax2/config.json") == config);
   CHECK(read_bytes(shop / "all/fastmax2/metrics.jsonl") == metrics);
 }
@@ -153,7 +153,7 @@ TEST_CASE("--resume refuses what is not the run it had") {
   CHECK(run_program("train_shakespeare", shop.tiny("run")).code == 0);
   const std::string model = read_bytes(shop / "run/model.safetensors");
 
-  // The command that started it, with --resume; it had come to its end.
+  // The first command again, with --resume. The run had ended.
   CHECK(run_program("train_shakespeare", shop.tiny("run") + Arguments{"--resume"}).code == 0);
   CHECK(read_bytes(shop / "run/model.safetensors") == model);
 
@@ -175,7 +175,7 @@ TEST_CASE("--resume refuses what is not the run it had") {
     check_fails(ended, part);
     check_says(ended, 1, "; train anew, into another folder\n");
     CHECK(ended.err.find("remove") == std::string::npos);
-    CHECK(ended.err.find("copy it again") == std::string::npos);  // which nobody can who trained it here
+    CHECK(ended.err.find("copy it again") == std::string::npos);  // wrong advice if the file was trained here
   };
   cannot_resume("checkpoint.safetensors' is damaged, truncated or not a safetensors file: ");
   write_bytes(shop / "run/checkpoint.safetensors", model);

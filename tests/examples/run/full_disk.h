@@ -6,7 +6,7 @@
 
 namespace linnet::examples::test {
 
-/// While it lives, no file of this process grows beyond `bytes`: a disk that is full.
+/// While it exists, no file of this process can grow beyond `bytes`, as on a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

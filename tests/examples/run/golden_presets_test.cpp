@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// The part of a golden case whose tensors' names begin with `prefix`, without it.
+/// The tensors of a golden case whose names begin with `prefix`, by their names without it.
 TensorMap part(const Golden& golden, const std::string& prefix, DType dtype) {
   TensorMap tensors;
   for (const auto& [name, value] : golden.tensors) {
@@ -26,7 +26,7 @@ TensorMap part(const Golden& golden, const std::string& prefix, DType dtype) {
   return tensors;
 }
 
-/// The preset, as small as the case.
+/// The preset with the case's smaller sizes.
 Settings settings_of(const Golden& golden) {
   const Json& p = golden.parameters;
   Settings s = examples::preset(p.at("task"), p.at("preset"));
@@ -40,7 +40,7 @@ Settings settings_of(const Golden& golden) {
   return s;
 }
 
-/// Learns a golden case's batches with the preset's model, from its parameters.
+/// Trains the preset's model on a golden case's batches, from the case's parameters.
 class GoldenTask : public Task {
  public:
   GoldenTask(const Golden& golden, const Settings& s, DType dtype) : golden_(golden), rng_(s.seed), dtype_(dtype) {
@@ -81,13 +81,14 @@ class GoldenTask : public Task {
   std::function<Tensor(const Tensor&)> forward_;
 };
 
-/// The logits before training, and the training loop of the programs: every step's loss, and where they lead.
+/// Compares the logits before training, the loss of every step of the programs' training loop, and the last
+/// parameters.
 void compare_preset(const Golden& golden, DType dtype) {
   const double bound = error_bound(golden, dtype);
   const TemporaryFolder folder;
   Settings settings = settings_of(golden);
   settings.out = folder / "run";
-  settings.eval_every = 1;  // each of which notes the rate of the step that follows
+  settings.eval_every = 1;  // each evaluation records the rate of the next step
   GoldenTask task(golden, settings, dtype);
   {
     const NoGrad no_grad;
@@ -104,7 +105,8 @@ void compare_preset(const Golden& golden, DType dtype) {
   rates.pop_back();  // after the last step
   check_near(golden, "losses", tensor(losses), bound);
   check_near(golden, "rates", tensor(rates), 1e-9);
-  // The keys' biases change no result: their gradients are rounding, which Adam enlarges to steps in float32.
+  // The keys' biases change no result: their gradients are rounding errors, which Adam turns into full steps in
+  // float32.
   if (dtype != DType::float64) return;
   for (const auto& [name, parameter] : task.model().named_parameters()) {
     check_near(golden, "end_" + name, parameter, bound);

@@ -12,7 +12,7 @@
 #include "tests/support/file_memory.h"
 #include "tests/support/files.h"
 
-/// A run's files that a stranger made: reading them succeeds or throws an error, within the limit on memory of
+/// Files of a run made by a stranger. Reading them must succeed or throw an error, within the memory limit of
 /// tests/support/file_memory.h.
 
 namespace linnet::examples {
@@ -43,7 +43,7 @@ std::string refusal(const std::string& config) {
   return "no error";
 }
 
-/// The folder of a run, to be resumed.
+/// The folder of a run that can be resumed.
 struct Run {
   Run() {
     settings.out = folder / "run";

@@ -1,4 +1,5 @@
-/// Runs that are interrupted or killed, or whose disk is full, and that go on to what an uninterrupted one writes.
+/// Runs that are interrupted or killed, or whose disk is full. Resumed, they must write the same as uninterrupted
+/// runs.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +24,7 @@ using linnet::test::write_bytes;
 
 namespace {
 
-/// Does what a program that was interrupted says: runs the command that goes on with it.
+/// Runs the command that an interrupted program printed to resume it.
 Ended go_on(const Ended& interrupted) {
   const std::string mark = "go on with: ";
   const size_t begin = interrupted.err.find(mark);
@@ -31,15 +32,15 @@ Ended go_on(const Ended& interrupted) {
   return run_program("/bin/sh", {"-c", interrupted.err.substr(begin + mark.size())});
 }
 
-/// Waits until a file of the run has so many lines.
+/// Waits until a file of the run has at least this many lines.
 void wait_for_lines(ChildProgram& run, const std::filesystem::path& path, std::ptrdiff_t lines) {
   while (run.running() && (!std::filesystem::exists(path) || std::ranges::count(read_bytes(path), '\n') < lines)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-/// A program that heeds Ctrl-C, even where this process was started to ignore it, in the background of a script for
-/// example: programs keep that.
+/// A program that obeys Ctrl-C even if this process ignores it, for example in the background of a script: child
+/// processes would inherit that.
 ChildProgram start_interruptible(const std::string& program, const Arguments& flags) {
   struct Heeding {
     Heeding() = default;
@@ -50,7 +51,7 @@ ChildProgram start_interruptible(const std::string& program, const Arguments& fl
   return {program, flags};
 }
 
-/// Interrupts a run in its middle, goes on with it, and expects what an uninterrupted one wrote.
+/// Interrupts a run in its middle, resumes it, and compares its files with those of an uninterrupted run.
 void check_resume(const std::string& program, const Workshop& shop, const Arguments& flags, int signal = SIGINT) {
   check_done(program, run_program(program, flags + Arguments{"--out", shop / "whole"}));
   {
@@ -85,7 +86,7 @@ TEST_CASE("a run that was interrupted and resumed is the uninterrupted one, to t
     const Workshop shop;
     const Arguments flags{"--attention", attention,   "--steps", "800",          "--accumulate",
                           "2",           "--dropout", "0.1",     "--eval-every", "50"};
-    // New features come in the middle of both parts, and not at the end of the first.
+    // New features are drawn in the middle of both parts, and not at the end of the first.
     const Arguments redraw = attention == "performer" ? Arguments{"--performer-redraw", "3"} : Arguments{};
     check_resume("train_shakespeare", shop, shop.tiny("run") + flags + redraw);
   }
@@ -125,7 +126,7 @@ TEST_CASE("a run whose disk is full says how to go on, which it then does") {
   const Workshop shop;
   const Arguments flags{"--steps", "2000", "--eval-every", "1", "--eval-batches", "1"};
   const std::string program = std::filesystem::path(LINNET_BIN_DIR) / "train_shakespeare";
-  // No file may grow beyond 100 KiB, which metrics.jsonl would: 512 lines of 200 bytes and more.
+  // No file can grow beyond 100 KiB, and metrics.jsonl would: it has 512 lines of 200 bytes and more.
   const Arguments limited{"-c", "trap '' XFSZ; ulimit -f 200; exec \"$@\"", "sh", program};
   const Ended ended = run_program("/bin/sh", limited + (shop.tiny("run") + flags));
   CHECK(ended.code == 1);
@@ -201,7 +202,7 @@ TEST_CASE("a run under way: no other one may go on with it, or begin in its fold
     run.interrupt();
     CHECK(run.wait().code == 130);
   }
-  // Of two that go on at once, one does.
+  // If two resume at once, only one can.
   ChildProgram one("train_shakespeare", resume), other("train_shakespeare", resume);
   while (one.running() && other.running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ChildProgram& second = one.running() ? other : one;
@@ -230,7 +231,7 @@ TEST_CASE("compare, killed, goes on from its last checkpoint") {
 
 TEST_CASE("compare, interrupted and resumed, trains what is left, and no run again that had ended") {
   const Workshop shop;
-  // Its folder has a space, as the command that is printed must bear.
+  // The folder's name has a space, which the printed command must quote.
   const Arguments flags =
       shop.tiny("my runs") + Arguments{"--attention", "softmax,fastformer", "--steps", "800", "--eval-every", "50"};
   ChildProgram run = start_interruptible("compare", flags);
@@ -248,7 +249,7 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
   CHECK(contains(resumed.out,
                  Workshop::kTextName +
                      ", preset nanogpt-cpu, batch 4, context 16, heads 2, layers 1, width 16, 800 steps, seed 1337"));
-  CHECK_FALSE(contains(resumed.out, "  0.0  "));  // milliseconds a step, of a run that had none to make
+  CHECK_FALSE(contains(resumed.out, "  0.0  "));  // milliseconds a step, when no step was left
   CHECK(read_bytes(shop / "my runs/softmax/model.safetensors") == first);
   CHECK(metrics_of(shop / "my runs/softmax").size() == steps);
   CHECK(std::filesystem::exists(shop / "my runs/fastformer/model.safetensors"));

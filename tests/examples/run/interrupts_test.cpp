@@ -1,4 +1,4 @@
-/// What Ctrl-C does before the first step, during an evaluation, and when it comes twice.
+/// The effect of Ctrl-C before the first step and during an evaluation, and of a second Ctrl-C.
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ struct OneWeight : nn::Module {
   Tensor w;
 };
 
-/// A task of one weight, whose evaluation number `interrupts_at`, from 0, is interrupted halfway.
+/// A task of one weight. Evaluation number `interrupts_at`, counted from 0, is interrupted halfway.
 class Interrupting : public Task {
  public:
   explicit Interrupting(int64_t interrupts_at = -1) : interrupts_at_(interrupts_at) {}
@@ -69,11 +69,11 @@ Settings four_steps(const std::filesystem::path& out) {
   return s;
 }
 
-/// Runs `body` in a process of its own, which catches interrupts. Returns what it said when it was interrupted, or
-/// else the signal that ended it; empty for neither.
+/// Runs `body` in a new process that catches interrupts. Returns the message of the interruption, or the signal that
+/// ended the process; empty if there was neither.
 std::string interrupted_says(const std::function<void()>& body) {
   const linnet::test::TemporaryFolder folder;
-  std::fflush(nullptr);  // or both processes would write what waits there
+  std::fflush(nullptr);  // otherwise both processes would write the buffered output
   const pid_t child = fork();
   if (child == 0) {
     ::alarm(60);
@@ -153,7 +153,7 @@ TEST_CASE("Ctrl-C during an evaluation: a resumed run makes it again, and ends a
   };
   const std::string whole = metrics_after(-1, "");
   CHECK(std::ranges::count(whole, '\n') == 3);
-  // at step 0, in the middle, after the last step, and of all validation data
+  // at step 0, in the middle, after the last step, and on all validation data
   CHECK(metrics_after(0, "stopped at step 0 of 4; go on with: train --resume") == whole);
   CHECK(metrics_after(1, "stopped at step 2 of 4; go on with: train --resume") == whole);
   CHECK(metrics_after(2, "stopped at step 4 of 4; go on with: train --resume") == whole);

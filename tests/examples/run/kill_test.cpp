@@ -1,5 +1,5 @@
-/// Programs that are killed: whatever the moment, what is on the disk is whole, and a resumed run ends as one that
-/// was never stopped.
+/// Programs that are killed at any moment: the files on the disk must be complete, and a resumed run must end as one
+/// that was never stopped.
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ TEST_CASE(
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   Arguments names = EveryProgram::kNames;
-  std::ranges::shuffle(names, random);  // where there are fewer kills than programs, the first ones have them
+  std::ranges::shuffle(names, random);  // if there are fewer kills than programs, the first programs are killed
   const int kills = wanted_kills(6), count = static_cast<int>(names.size());
   int under_way = 0;
   for (int i = 0; i < count; ++i) {

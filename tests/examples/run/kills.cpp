@@ -19,7 +19,7 @@ using linnet::test::Ended;
 using linnet::test::read_bytes;
 namespace fs = std::filesystem;
 
-/// How long the program takes to begin with its work, and in all, and what it says.
+/// How long the program takes until its work begins, and altogether, and its output.
 struct Pace {
   double start = 0, whole = 0;
   std::string err;
@@ -49,7 +49,7 @@ std::set<fs::path> files_in(const fs::path& folder) {
   return names;
 }
 
-/// The steps of the checkpoints in a folder and those below it, each of which must be whole.
+/// The steps of the checkpoints in a folder and those below it. Each checkpoint must be complete.
 std::map<fs::path, int64_t> steps_in(const fs::path& folder) {
   std::map<fs::path, int64_t> steps;
   if (!fs::exists(folder)) return steps;
@@ -59,7 +59,7 @@ std::map<fs::path, int64_t> steps_in(const fs::path& folder) {
   return steps;
 }
 
-/// The numbers of results.json that do not tell of time and memory.
+/// The numbers in results.json, except times and memory.
 nlohmann::json figures_in(const fs::path& folder) {
   nlohmann::json results = nlohmann::json::parse(read_bytes(folder / "results.json"));
   for (const char* const name : {"ms_per_step", "peak_bytes", "processes"}) results.erase(name);
@@ -88,8 +88,8 @@ int check_killed(const fs::path& folder, const KilledProgram& program, int kills
     if (!steps_in(parts).empty()) flags.emplace_back("--resume");
     return program.command(starts++, flags);
   };
-  // Together the stretches of work last about as long as the whole, so that its beginning, its middle and its last
-  // writes are hit.
+  // The parts of the work together last about as long as the whole, so that kills hit its beginning, its middle and
+  // its last writes.
   const double longest = (pace.whole - pace.start) * std::min(1.0, 2.0 / kills);
   std::uniform_real_distribution<double> moment(0.9 * pace.start, pace.start + longest);
   int under_way = 0;
@@ -110,7 +110,7 @@ int check_killed(const fs::path& folder, const KilledProgram& program, int kills
   const Ended ended = linnet::test::run_program(name, arguments);
   CHECK(ended.err == pace.err);
   REQUIRE(ended.code == 0);
-  check_same_runs(parts, whole);  // with nothing more that a killed process left
+  check_same_runs(parts, whole);  // also: no files are left by a killed process
   return under_way;
 }
 

@@ -18,28 +18,29 @@ struct KilledProgram {
   std::string first_run;  ///< the folder of its first run, in --out
   /// The program of start number `start`, and its arguments for these flags.
   std::function<std::pair<std::string, Arguments>(int start, const Arguments& flags)> command;
-  /// Kills it and waits for its end. Returns whether it was under way.
+  /// Kills it and waits for its end. Returns whether it was still running.
   std::function<bool(linnet::test::ChildProgram& run, std::mt19937_64& random)> kill;
 };
 
 /// How many kills a test makes: `few`, so that the suite is quick, or $LINNET_KILLS.
 int wanted_kills(int few);
-/// The seed of the moments: new each time, or $LINNET_KILL_SEED.
+/// The seed of the kills' times: $LINNET_KILL_SEED, or a new one each time.
 uint64_t kill_seed();
 
-/// Kills a program at random moments, and goes on with it each time: whatever the moment, what is on the disk is
-/// whole, and its runs end as those that were never stopped. They are in the folders `whole` and `parts` of `folder`.
-/// Returns how often the program was under way when it was killed.
+/// Kills a program at random moments, and resumes it each time. Checks that the files on the disk are complete each
+/// time, and that its runs end as those that were never stopped. The runs are in the folders `whole` and `parts` of
+/// `folder`. Returns how often the program was still running when it was killed.
 int check_killed(const std::filesystem::path& folder, const KilledProgram& program, int kills,
                  std::mt19937_64& random);
 
-/// The step of the checkpoint in `folder`, which must be whole if the folder holds a run; -1 if it does not.
+/// The step of the checkpoint in `folder`, or -1 if the folder holds no run. If it holds one, its checkpoint must be
+/// complete.
 int64_t step_in(const std::filesystem::path& folder);
 
-/// The metrics that do not tell of time and memory.
+/// The metrics, except times and memory.
 std::string results_in(const std::filesystem::path& folder);
 
-/// That two folders hold the same runs, to the bit, but for times and memory.
+/// Checks that two folders hold bit-identical runs, except for times and memory.
 void check_same_runs(const std::filesystem::path& folder, const std::filesystem::path& expected);
 
 }  // namespace linnet::examples::test

@@ -1,4 +1,4 @@
-/// What a run says of its mechanism at the lengths of its data.
+/// The note of a run about its mechanism at the lengths of its data.
 
 #include <algorithm>
 #include <string>
@@ -12,7 +12,7 @@ using linnet::test::Ended;
 
 namespace {
 
-/// How often `part` is in `text`.
+/// How often `part` occurs in `text`.
 int64_t count_of(const std::string& part, const std::string& text) {
   int64_t count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++count;

@@ -1,5 +1,5 @@
-/// Runs and data sets whose power is lost at each moment: what is then on the disk is whole, and a run that goes on
-/// ends as one that was never stopped. (The disk is played; see Disk.)
+/// Runs and data sets that lose their power at each moment: the files on the disk must be complete, and a resumed run
+/// must end as one that was never stopped. (The disk is simulated; see Disk.)
 
 #include <algorithm>
 #include <map>
@@ -30,15 +30,15 @@ namespace {
 
 const fs::path kRun = "runs/text/run";  // in folders that the run makes
 
-/// The step of the checkpoint, which must be whole where there is a run.
+/// The step of the checkpoint, which must be complete if there is a run.
 int64_t step_of(const FolderContents& contents) {
   const TemporaryFolder folder;
   write_contents(folder.path(), contents);
   return step_in(folder / kRun);
 }
 
-/// Makes the run, or goes on with it, below a folder. Returns all that may be left of it after the loss of power at
-/// some moment, once each: what is in a temporary file makes no difference.
+/// Makes or resumes the run below a folder. Returns all different contents that a loss of power at any moment may
+/// leave, not counting temporary files.
 std::vector<FolderContents> remains_of(const Settings& settings, const fs::path& folder) {
   Disk disk(folder);
   std::vector<FileCall> calls;
@@ -50,7 +50,7 @@ std::vector<FolderContents> remains_of(const Settings& settings, const fs::path&
   std::mt19937_64 random(1);
   std::vector<FolderContents> all;
   std::map<FolderContents, int64_t> steps;
-  int64_t flushed = -1;  // the step of the checkpoint that cannot be lost any more
+  int64_t flushed = -1;  // the step of the checkpoint that can no longer be lost
   for (const FileCall& call : calls) {
     disk.make(call);
     for (const Left left : kAllLeft) {
@@ -70,7 +70,7 @@ std::vector<FolderContents> remains_of(const Settings& settings, const fs::path&
     }
   }
   CHECK(flushed == settings.steps);
-  // What a run leaves is on the disk when it ends, and no call is missing in the record.
+  // All files are on the disk when the run ends, so no call is missing in the record.
   CHECK(disk.contents(Left::nothing, random) == contents_of(folder));
   return all;
 }
@@ -82,7 +82,7 @@ TEST_CASE("a run that loses its power at any moment has a whole checkpoint, and 
   train_or_resume(small_settings(shop, shop / "whole"));
   const TemporaryFolder folder;
   std::vector<FolderContents> all = remains_of(small_settings(shop, folder / kRun), folder.path());
-  // The same of a run that goes on after the power was lost in its middle.
+  // The same for a run that is resumed after the power was lost in its middle.
   const TemporaryFolder again;
   const auto middle = std::ranges::find(all, int64_t{2}, step_of);
   REQUIRE(middle != all.end());

@@ -12,7 +12,7 @@ namespace {
 
 const std::string kClear = "\r\x1b[K";
 
-// An output that can be read back, beside a clock and a terminal that obey the test.
+// An output that can be read back, with a clock and a terminal that the test controls.
 class Screen {
  public:
   explicit Screen(int columns) : columns_(columns), file_(open_memstream(&text_, &size_)) {}
@@ -60,7 +60,7 @@ TEST_CASE("progress: a terminal has one line, redrawn at most ten times a second
   CHECK(screen.printed() == kClear + "softmax  101/2,000  loss=2.341  val=2.4  20.0 steps/s  0:01:35 left");
 
   screen.time += 0.01;
-  progress.update(2000);  // the last step is drawn whatever the clock says
+  progress.update(2000);  // the last step is always drawn
   CHECK(screen.printed() == kClear + "softmax  2,000/2,000  399 steps/s  0:00:00 left");
   screen.time += 55;
   progress.finish();

@@ -17,14 +17,14 @@
 
 namespace linnet::examples::test {
 
-/// The arguments of mpirun, which may have more processes than processors, beside other programs, and be run by root
-/// in a container.
+/// The arguments of mpirun, which let it start more processes than processors, beside other programs, and as root in
+/// a container.
 inline Arguments launch(int count, const std::string& program, const Arguments& flags) {
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
   ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1);
-  const std::string path = std::filesystem::path(LINNET_BIN_DIR) / program;  // the program, where that is a path
+  const std::string path = std::filesystem::path(LINNET_BIN_DIR) / program;  // `program`, if that is a path
   return Arguments{"-np", std::to_string(count), path} + flags;
 }
 
@@ -32,12 +32,12 @@ inline linnet::test::Ended run_ranks(int count, const std::string& program, cons
   return linnet::test::run_program(LINNET_MPIRUN, launch(count, program, flags));
 }
 
-/// Flags of a run with everything that could depend on ranks: dropout, micro-batches, clipping.
+/// Flags of a run with everything that could depend on the ranks: dropout, micro-batches, clipping.
 inline Arguments sharded(const Workshop& shop, const std::string& out) {
   return shop.tiny(out) + Arguments{"--batch", "8", "--shards", "8", "--dropout", "0.1", "--accumulate", "2"};
 }
 
-/// The ranks that `launcher` or its helpers started, by their numbers.
+/// The processes that `launcher` or its helpers started, by rank.
 inline std::map<int, pid_t> ranks_of(pid_t launcher) {
   std::map<int, pid_t> ranks;
   const std::string parent = std::to_string(launcher);
@@ -64,7 +64,7 @@ inline std::map<int, pid_t> wait_for_ranks(linnet::test::ChildProgram& run, size
   return ranks;
 }
 
-/// Waits until the run's checkpoint is of a later step than its first.
+/// Waits until the run has a later checkpoint than its first.
 inline void wait_for_progress(linnet::test::ChildProgram& run, const std::filesystem::path& folder) {
   const auto steps = [&] {
     if (!std::filesystem::exists(folder / "config.json")) return 0L;

@@ -1,5 +1,4 @@
-/// How trainers under mpirun end together when one of them is killed, or rank 0's disk is full, and what they go on
-/// with.
+/// How trainers under mpirun end together when one of them is killed, or rank 0's disk is full, and how they resume.
 
 #include <doctest/doctest.h>
 
@@ -25,13 +24,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSoon{10};
-const Arguments kLonger{"--steps", "500", "--checkpoint-every", "10"};  // than it takes to stop a run
+const Arguments kLonger{"--steps", "500", "--checkpoint-every", "10"};  // longer than a test needs to stop a run
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 bool is_gone(pid_t process) { return ::kill(process, 0) != 0; }
 
-/// The end of a run, which must come soon, and of all its ranks.
+/// Checks that a run and all its ranks end soon.
 Ended end_soon(ChildProgram& run, const std::map<int, pid_t>& ranks) {
   const Clock::time_point last = Clock::now() + kSoon;
   Ended ended = run.wait();
@@ -44,13 +43,13 @@ Ended end_soon(ChildProgram& run, const std::map<int, pid_t>& ranks) {
   return ended;
 }
 
-/// Starts a run in the folder `out` and calls `stop(launcher, ranks)` in its middle. Then two ranks go on with it, to
-/// the bits of a run that was not stopped. Returns how it was stopped.
+/// Starts a run in the folder `out` and calls `stop(launcher, ranks)` in its middle. Then two ranks resume it, and
+/// must end with the bits of a run that was not stopped. Returns how the first run ended.
 Ended check_stopped(const Workshop& shop, const std::string& out,
                     const std::function<void(pid_t launcher, const std::map<int, pid_t>& ranks)>& stop) {
   const std::string whole = "whole";
   if (!fs::exists(shop / whole)) done("train_shakespeare", sharded(shop, whole) + kLonger);
-  // A file that grows beyond a limit is then an error, as on a full disk, and no signal.
+  // Writing beyond a file's limit is then an error, as on a full disk, and not a signal.
   const Arguments no_signal{"-c", "trap '' XFSZ; exec \"$@\"", "sh", fs::path(LINNET_BIN_DIR) / "train_shakespeare"};
   ChildProgram run(LINNET_MPIRUN, launch(4, "/bin/sh", no_signal + (sharded(shop, out) + kLonger)));
   const std::map<int, pid_t> ranks = wait_for_ranks(run, 4);
@@ -80,7 +79,7 @@ bool has_pending_sigterm(pid_t process) {
 }
 
 /// Ctrl-C to the launcher. Open MPI's sends SIGCONT to the ranks at once and SIGTERM a second later. The ranks are
-/// stopped until then, so that the run does not end before.
+/// stopped until then, so that the run cannot end before.
 void interrupt(pid_t launcher, const std::map<int, pid_t>& ranks) {
   ::kill(launcher, SIGINT);
   const Clock::time_point last = Clock::now() + kSoon;
@@ -93,7 +92,7 @@ void interrupt(pid_t launcher, const std::map<int, pid_t>& ranks) {
   for (const auto& [rank, process] : ranks) ::kill(process, SIGCONT);
 }
 
-/// SIGINT takes its effect, even where this process was started to ignore it: programs keep that.
+/// Restores the effect of SIGINT, which child processes would ignore if this process was started to ignore it.
 class Heeding {
  public:
   Heeding() = default;

@@ -1,4 +1,4 @@
-/// Trainers under mpirun: the bits of one process for any number of them, and bad starts.
+/// Trainers under mpirun: any number of processes gives the bits of one. Also wrong ways to start them.
 
 #include <doctest/doctest.h>
 
@@ -25,14 +25,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// With $LINNET_RANKS set, runs are as long and of as many ranks as it takes to be sure.
+/// With $LINNET_RANKS set, runs are longer and have more ranks.
 bool whole() { return std::getenv("LINNET_RANKS") != nullptr; }
 std::vector<int> counts_of_ranks(int few) { return whole() ? std::vector{2, 4, 8} : std::vector{few}; }
 Arguments steps(const std::string& few) { return {"--steps", whole() ? "50" : few}; }
 
 const Arguments kShard{"--shard-optimizer"};
 
-/// What a run says that a process has of the optimizer's state, as a number without its unit.
+/// The size of a process's part of the optimizer's state in a run's output, as a number without its unit.
 double optimizer_state_of(const Ended& ended) {
   const std::string before = "optimizer state        at most ";
   const size_t at = ended.out.find(before);
@@ -40,7 +40,7 @@ double optimizer_state_of(const Ended& ended) {
   return std::stod(ended.out.substr(at + before.size()));
 }
 
-/// That two runs have the same model, losses and figures of evaluations, to the bit.
+/// Checks that two runs have the same model, losses and results of evaluations, bit for bit.
 void check_same(const fs::path& run, const fs::path& expected) {
   for (const char* const name : {"model.safetensors", "train_loss.csv"}) {
     CHECK(read_bytes(run / name) == read_bytes(expected / name));
@@ -65,8 +65,8 @@ TEST_CASE("ranks: 1, 2 and 4 processes make the same model") {
     const Ended ended = run_ranks(count, "train_shakespeare", sharded(shop, out));
     CAPTURE(ended.err);
     REQUIRE(ended.code == 0);
-    CHECK(ended.out.find("validation, all") == ended.out.rfind("validation, all"));  // rank 0 alone prints
-    CHECK(ended.out.find('\x1b') == std::string::npos);                              // and redraws no line in a file
+    CHECK(ended.out.find("validation, all") == ended.out.rfind("validation, all"));  // only rank 0 prints
+    CHECK(ended.out.find('\x1b') == std::string::npos);  // and does not redraw lines in a file
     check_same(shop / out, shop / "1");
   }
 }
@@ -131,7 +131,7 @@ TEST_CASE("ranks: a profile has the time in MPI, and results.json what a step wa
   const nlohmann::json processes = results.at("processes");
   CHECK(processes.at("count") == 2);
   CHECK(processes.at("waited_ms_per_step").get<double>() > 0);
-  // 2 (R - 1) / R of the parameters, and some bytes for the loss and what has a gradient.
+  // 2 (R - 1) / R of the parameters, and some bytes for the loss and for which parameters have a gradient.
   const double sent = processes.at("sent_bytes_per_step"), least = 4 * results.at("parameters").get<double>();
   CHECK(sent >= least);
   CHECK(sent < least + 1000);

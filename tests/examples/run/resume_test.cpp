@@ -1,5 +1,5 @@
-/// Runs that stop before their end, and runs that go on: what programs take from their folders, how many steps there
-/// are to be, and where the data are.
+/// Runs that are stopped and resumed: what programs read from the run's folder, the number of steps, and the path of
+/// the data.
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Changes what config.json says.
+/// Changes config.json.
 template <class Change>
 void edit_config(const fs::path& run, Change&& change) {
   nlohmann::json config = config_of(run);
@@ -45,7 +45,7 @@ std::string step_of_checkpoint(const fs::path& run) {
   return read_safetensors(run / "checkpoint.safetensors").metadata.at("step");
 }
 
-/// Begins or goes on with a run, and kills it once it has so many evaluations.
+/// Starts or resumes a run, and kills it when it has at least this many evaluations.
 void kill_in_the_middle(const Arguments& flags, const fs::path& run, std::ptrdiff_t evaluations) {
   ChildProgram child("train_text", flags);
   const fs::path metrics = run / "metrics.jsonl";
@@ -126,7 +126,7 @@ TEST_CASE("--resume --steps: the run goes on to the new total, which its folder 
 
   done("train_text", resume + Arguments{"--steps", "40"});
   CHECK(config_of(run)["settings"]["steps"] == 40);
-  CHECK(config_of(run)["settings"]["warmup"] == 2);  // a tenth of the steps that it began with
+  CHECK(config_of(run)["settings"]["warmup"] == 2);  // a tenth of its first number of steps
   CHECK(last_metrics(run)["step"] == 40);
   CHECK(last_metrics(run)["lr"].get<double>() == doctest::Approx(1e-4));  // the end of the schedule
   CHECK(step_of_checkpoint(run) == "40");
@@ -168,7 +168,7 @@ TEST_CASE("--resume --steps, killed on the way and resumed: as if it had not bee
   fs::copy(whole, parts);
   done("train_text", longer(whole));
   kill_in_the_middle(longer(parts), parts, 6);
-  CHECK_FALSE(fs::exists(parts / "model.safetensors"));  // that of the shorter run is not this one's
+  CHECK_FALSE(fs::exists(parts / "model.safetensors"));  // the shorter run's weights are not this run's
   CHECK(contains(done("sample", {parts, "--prompt", "to be", "--tokens", "5"}).err, " of 800\n"));
   done("train_text", {"--resume", "--out", parts, "--data", shop / "data"});
   for (const char* name : {"model.safetensors", "checkpoint.safetensors", "train_loss.csv", "config.json"}) {
@@ -245,7 +245,7 @@ TEST_CASE("--resume finds the data where --data said that they are") {
   fs::create_directories(shop / "texts");
   fs::copy(shop / "data/tinyshakespeare/input.txt", shop / "texts/my.txt");
   const Arguments resume{"--resume", "--out", run};
-  // By a path from where the program was started, which it is not when it goes on.
+  // A path relative to the folder where the program was started; it is resumed in another folder.
   const Arguments flags = shop.tiny("run") + Arguments{"--data", "texts/my.txt"};
   done("/bin/sh", Arguments{"-c", "cd \"$0\" && exec " LINNET_BIN_DIR "/train_text \"$@\"", shop / ""} + flags);
   CHECK(config_of(run)["data_path"] == (shop / "texts/my.txt").string());
@@ -254,7 +254,7 @@ TEST_CASE("--resume finds the data where --data said that they are") {
   CHECK(done("attention_maps", {run, "--out", shop / "maps"}).err == "");
   CHECK(read_bytes(run / "config.json") == config);
 
-  // Gone: both say so; a prompt needs no data.
+  // If the data are gone, both programs say so; a prompt needs no data.
   fs::create_directories(shop / "moved");
   fs::rename(shop / "texts/my.txt", shop / "moved/other.txt");
   const std::string gone = "the run in " + run.string() + " learned from " + (shop / "texts/my.txt").string() +
@@ -263,7 +263,7 @@ TEST_CASE("--resume finds the data where --data said that they are") {
   check_refused(run_program("attention_maps", {run, "--out", shop / "maps"}), 1, gone);
   done("attention_maps", {run, "--out", shop / "maps", "--prompt", "to be"});
 
-  // A new path is remembered, and a new name, for the bytes are the same.
+  // A new path and a new name are saved, since the bytes are the same.
   done("attention_maps", {run, "--out", shop / "maps", "--data", shop / "moved/other.txt"});
   done("train_text", resume + Arguments{"--data", shop / "moved/other.txt"});
   CHECK(config_of(run)["data"].get<std::string>().starts_with("other.txt (6000 bytes, crc32 "));
@@ -290,7 +290,7 @@ TEST_CASE("--resume of runs that do not say where their data are: as before, --d
   done("train_text", {"--resume", "--out", run, "--data", shop / "data"});
   CHECK(config_of(run)["data_path"] == (shop / "data").string());
 
-  // Where no flag said it, the data are looked for again, and may have been found elsewhere by then.
+  // Without --data, the data are looked for again, and may now be found in another folder.
   const auto with_variable = [&](const fs::path& data, const Arguments& flags) {
     const std::string command = "LINNET_DATA=\"$0\" exec " LINNET_BIN_DIR "/train_text \"$@\"";
     return run_program("/bin/sh", Arguments{"-c", command, data} + flags);

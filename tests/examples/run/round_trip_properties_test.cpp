@@ -1,4 +1,4 @@
-/// What is written reads as the same, in every format, whatever the shapes, strides, dtypes, numbers and names.
+/// Every format reads back what was written, for all shapes, strides, dtypes, numbers and names.
 
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@ using linnet::test::check_property;
 using linnet::test::read_bytes;
 using linnet::test::TemporaryFolder;
 
-/// The elements in row-major order, with all of their bits.
+/// The bytes of the elements in row-major order.
 std::string bytes_of(const Tensor& x) {
   const auto as_bytes = [](const auto& elements) {
     std::string bytes(elements.size() * sizeof(elements[0]), '\0');
@@ -49,7 +49,7 @@ bool same(const TensorMap& a, const TensorMap& b) {
       a, b, [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
 
-/// Fills a contiguous tensor with any bits, those of NaNs and infinities too.
+/// Fills a contiguous tensor with random bits, including NaNs and infinities.
 template <class T>
 Tensor any_bits(const Shape& shape, Generator& rng) {
   Tensor x = Tensor::empty(shape, dtype_of<T>);
@@ -78,7 +78,7 @@ Tensor any_elements(const Shape& shape, DType dtype, uint64_t seed) {
   }
 }
 
-/// A view of permuted dims with steps, of any elements.
+/// A view with permuted dims and steps, of random elements.
 Tensor arbitrary_tensor() {
   const std::vector<int64_t> sizes = *arbitrary_shape();
   const auto rank = static_cast<int64_t>(sizes.size());
@@ -103,7 +103,7 @@ Tensor arbitrary_tensor() {
   return x;
 }
 
-/// A text of characters of one to four bytes, with those that formats escape or give a meaning.
+/// A text of characters of one to four bytes, including those that formats escape or interpret.
 std::string arbitrary_text(const std::vector<std::string>& more = {}) {
   std::vector<std::string> pieces{"a", "Z", "0",  "é",  "€",    "😀", "\"", "\\",
                                   "/", " ", "\n", "\t", "\x01", "%",  "{",  ","};

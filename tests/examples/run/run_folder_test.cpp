@@ -76,11 +76,11 @@ TEST_CASE("a folder without config.json whose files a run would replace: refused
     refuses(name, "mine");
   }
   refuses("checkpoint.safetensors", "");
-  // Of a run whose config.json was removed.
+  // The checkpoint of a run whose config.json was removed.
   write_safetensors(folder / "other", {.tensors = {}, .metadata = {{"step", "20"}}});
   refuses("checkpoint.safetensors", read_bytes(folder / "other"));
   write_safetensors(folder / "other", {.tensors = {}, .metadata = {{"step", "0"}}});
-  refuses("checkpoint.safetensors", read_bytes(folder / "other"));  // it has none of a checkpoint's other numbers
+  refuses("checkpoint.safetensors", read_bytes(folder / "other"));  // it lacks a checkpoint's other numbers
 
   std::filesystem::create_directory(folder / "metrics.jsonl");
   CHECK(taken() != "");

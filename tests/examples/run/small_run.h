@@ -8,7 +8,7 @@
 
 namespace linnet::examples::test {
 
-/// The settings of a run of a moment in this process, on the text of a Workshop.
+/// The settings of a very short run in this process, on the text of a Workshop.
 inline Settings small_settings(const Workshop& shop, const std::filesystem::path& out) {
   Settings settings = preset("shakespeare", "nanogpt-cpu");
   settings.data = shop / "data";
@@ -20,7 +20,7 @@ inline Settings small_settings(const Workshop& shop, const std::filesystem::path
   return settings;
 }
 
-/// Makes the run, or goes on with it where the folder has one.
+/// Makes the run, or resumes it if the folder has one.
 inline void train_or_resume(Settings settings) {
   const linnet::test::Quiet quiet;
   settings.resume = std::filesystem::exists(settings.out / "config.json");

@@ -13,7 +13,7 @@ namespace linnet::examples::test {
 
 using Arguments = std::vector<std::string>;
 
-/// A flag that is in both has the value that `b` gives it.
+/// The flags of both. For a flag that both have, the value is that of `b`.
 inline Arguments operator+(Arguments a, const Arguments& b) {
   for (const std::string& flag : b) {
     const auto before = flag.starts_with("--") ? std::find(a.begin(), a.end(), flag) : a.end();
@@ -23,10 +23,10 @@ inline Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
-/// A folder with a small text where programs look for Tiny Shakespeare, and room for what they write.
+/// A folder with a small text where programs look for Tiny Shakespeare. Programs can write there.
 class Workshop {
  public:
-  /// What the programs call that text.
+  /// The programs' name for that text.
   static inline const std::string kTextName = "tinyshakespeare/input.txt (6000 bytes, crc32 5bd9502e)";
 
   Workshop() {
@@ -42,11 +42,11 @@ class Workshop {
   }
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
 
-  /// The flags of a small model of that text, for `bench step`.
+  /// The flags of a small model for that text, for `bench step`.
   Arguments tiny_model() const {
     return {"--data", folder_ / "data", "--layers", "1", "--width", "16", "--heads", "2", "--context", "16"};
   }
-  /// The flags of a run of a moment, on that text, into the folder `out`.
+  /// The flags of a very short run on that text, into the folder `out`.
   Arguments tiny(const std::string& out) const {
     return Arguments{"--data", folder_ / "data"} + model_flags(out) +
            Arguments{"--steps", "20", "--context", "16", "--batch", "4", "--eval-every", "10"};
@@ -72,7 +72,7 @@ inline linnet::test::Ended done(const std::string& program, const Arguments& fla
   return ended;
 }
 
-/// That a program said one line of which `part` is a part.
+/// Checks that a program printed one line, which contains `part`.
 inline void check_refused(const linnet::test::Ended& ended, int code, const std::string& part) {
   CAPTURE(ended.err);
   CHECK(ended.code == code);
@@ -84,7 +84,7 @@ inline nlohmann::json config_of(const std::filesystem::path& run) {
   return nlohmann::json::parse(linnet::test::read_bytes(run / "config.json"));
 }
 
-/// What a folder holds, in alphabetical order.
+/// The names in a folder, in alphabetical order.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());

@@ -17,7 +17,7 @@ struct OneNumber : nn::Module {
   std::vector<int64_t> begun;
 };
 
-/// Micro-batch i is the number i, and its loss i·w: with a rate of 0 the losses tell which batches were trained on.
+/// Micro-batch i is the number i, and its loss is i·w. With a rate of 0 the losses show which batches were used.
 class Counting : public Task {
  public:
   OneNumber& model() override { return model_; }
@@ -60,7 +60,7 @@ TEST_CASE("TrainingStep: a next batch that cannot be made costs no step its loss
   CHECK(train(1, 0) == 1);
   CHECK(train(2, 0) == 2);
 
-  task.fails_once = 8;  // which step 7 makes ready, and nothing has yet
+  task.fails_once = 8;  // the batch that step 7 prepares
   CHECK(train(7, 0) == 7);
   task.fails_once = 8;
   CHECK_THROWS_WITH(train(8, 0), "no such batch yet");

@@ -13,8 +13,8 @@
 #include "tests/support/files.h"
 #include "tests/support/threads.h"
 
-/// Files of a run that end too early, at every byte: an error each time, and nothing is loaded in part. (Those of
-/// safetensors and of IDX have tests of their own.)
+/// Files of a run that are cut off at every byte: each is an error, and nothing is loaded in part. (safetensors and
+/// IDX files have their own tests.)
 
 namespace linnet::examples {
 namespace {
@@ -28,7 +28,7 @@ struct Model : nn::Module {
   nn::Linear fc{*this, "fc", 3, 2};
 };
 
-/// A model in training, of which everything that a checkpoint holds is written out.
+/// A model in training. All its values that a checkpoint holds can be compared.
 struct Training {
   explicit Training(uint64_t seed) : rng(seed) { step(); }
 

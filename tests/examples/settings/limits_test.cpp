@@ -7,7 +7,7 @@
 #include "tests/support/child_program.h"
 #include "tests/support/files.h"
 
-/// Programs in processes that may not use all of the machine.
+/// Programs in processes with limited memory or processors.
 
 using namespace linnet::test;
 
@@ -25,7 +25,7 @@ TEST_CASE("under a limit on address space programs start, or say at once that it
   }
 }
 
-// With one arena, because malloc reserves 64 MiB of addresses for each further one that busy threads happen to need.
+// With one malloc arena, because malloc reserves 64 MiB of addresses for each further arena that busy threads need.
 TEST_CASE("under a limit on address space that leaves products no memory, programs say so") {
   const TemporaryFolder folder;
   const auto under = [&](const std::string& kib) {
@@ -36,7 +36,7 @@ TEST_CASE("under a limit on address space that leaves products no memory, progra
                                   "--steps 1 --warmup 0 --eval-batches 1 --threads 2 --out '" +
                    (folder / kib).string() + "'"});
   };
-  const Ended few = under("300000");  // without a check, OpenBLAS would ask for memory without end
+  const Ended few = under("300000");  // without a check, OpenBLAS would try to allocate memory forever
   CHECK(few.code == 1);
   CHECK(few.err.find("matrix products on 2 threads need 400 MiB of addresses, more than the limit") !=
         std::string::npos);
@@ -53,7 +53,7 @@ TEST_CASE("LINNET_ISA: a name that is not there is told from what the build has 
 
 TEST_CASE("threads: a process in a group with a quota of one processor starts one") {
   namespace fs = std::filesystem;
-  // Version 1 mounts the CPU controller in a folder of its own.
+  // Version 1 mounts the CPU controller in a separate folder.
   const bool version1 = fs::exists("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
   const fs::path group = version1 ? "/sys/fs/cgroup/cpu/linnet-test" : "/sys/fs/cgroup/linnet-test";
   const fs::path quota = group / (version1 ? "cpu.cfs_quota_us" : "cpu.max");

@@ -1,4 +1,4 @@
-/// The options that presets give to mechanisms, and those that mechanisms have without one.
+/// The options that presets give to mechanisms, and the mechanisms' own defaults.
 
 #include <any>
 #include <map>
@@ -76,7 +76,7 @@ TEST_CASE("mechanisms: the programs' defaults are those of the papers") {
       {"softmax", {}},
       {"linear", {{"dropout_kind", "token"}}},
       {"performer", {{"performer_features", "auto"}, {"performer_redraw", "1000"}, {"dropout_kind", "token"}}},
-      {"linformer", {{"linformer_rank", "0"}, {"linformer_share", "headwise"}}},  // 0 stands for 64
+      {"linformer", {{"linformer_rank", "0"}, {"linformer_share", "headwise"}}},  // 0 means 64
       {"longformer", {{"window", "256"}, {"dilation", "1"}, {"global_tokens", "1"}}},
       {"bigbird", {{"block", "16"}, {"random_blocks", "1"}}},
       {"poolingformer", {{"window", "256"}, {"window2", "512"}, {"pooling", "conv"}}},

@@ -1,4 +1,4 @@
-/// That what a run draws beside its model has streams of its own.
+/// Checks that random numbers outside the model, such as the order of data, have their own streams.
 
 #include <algorithm>
 #include <set>
@@ -32,7 +32,7 @@ Settings tiny_settings(const Workshop& shop) {
 
 std::vector<int64_t> ids(const Tensor& x) { return x.to_vector<int64_t>(); }
 
-/// Files of MNIST's kind, of images of 6×6 pixels, each with a label of its own.
+/// Files in MNIST's format with images of 6×6 pixels, each with a different label.
 void write_images(const TemporaryFolder& folder, uint32_t count) {
   std::string pixels, labels;
   for (uint32_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ void write_images(const TemporaryFolder& folder, uint32_t count) {
 TEST_CASE("random streams: a run's training and validation windows, and its generator's draws") {
   constexpr int64_t kMost = (int64_t{1} << 62) - 1;
   const auto stream = [](Stream which, int64_t index) { return examples::stream_key(1337, which, index).stream; };
-  // A generator counts its draws from 0, and comes to fewer than 2^62 of them.
+  // A generator counts its draws from 0, and makes fewer than 2^62.
   CHECK(stream(Stream::train, 0) == uint64_t{1} << 62);
   CHECK(stream(Stream::train, kMost) < stream(Stream::validate, 0));
   CHECK(stream(Stream::validate, kMost) > stream(Stream::validate, 0));
@@ -107,7 +107,7 @@ TEST_CASE("random streams: augmentation of images leaves their order as it is") 
   write_images(folder, 200);
   s.data = folder.path();
   const auto task = examples::make_task(s);
-  const nn::LabelledImages still = examples::load_images(s).train;  // which nothing has shifted
+  const nn::LabelledImages still = examples::load_images(s).train;  // before any random shift
   nn::Loader loader(still, {.batch = s.batch, .seed = s.seed, .drop_last = true});
   bool moved = false;
   for (int64_t i = 0; i < loader.batches_per_epoch(); ++i) {

@@ -1,4 +1,4 @@
-/// Command lines that the programs must refuse: what they say, and with which exit code.
+/// Command lines that the programs must refuse: their messages and exit codes.
 
 #include <doctest/doctest.h>
 

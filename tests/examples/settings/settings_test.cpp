@@ -16,7 +16,7 @@
 namespace linnet::examples {
 namespace {
 
-/// What validate says of a preset after `change`; empty when it takes it.
+/// The error of validate for a preset after `change`; empty if it accepts the settings.
 template <class Change>
 std::string refusal(const Settings& from, Change&& change) {
   Settings settings = from;
@@ -60,9 +60,9 @@ TEST_CASE("presets: the published settings, each valid as it is") {
 TEST_CASE("a run is named by its preset, what differs from it, and its steps") {
   Settings settings = preset("shakespeare", "nanogpt-cpu");
   CHECK(describe(settings) == "preset nanogpt-cpu, 2000 steps");
-  settings.attention = "fastmax2";  // whose defaults are no difference
+  settings.attention = "fastmax2";  // its defaults do not count as differences
   settings.steps = 40;
-  settings.warmup = 4;  // as fewer steps bring with them
+  settings.warmup = 4;  // follows from fewer steps
   settings.layers = 2;
   settings.context = 32;
   settings.options["fastmax_scale"] = "paper";
@@ -143,7 +143,7 @@ TEST_CASE("config.json of an older version: Fastformer's defaults, which every f
     settings.attention = attention;
     nlohmann::json older = to_json(settings);
     older.update(defaults);
-    for (const char* name : {"fastmax_scale", "fastmax_form", "projections"}) older.erase(name);  // as none held
+    for (const char* name : {"fastmax_scale", "fastmax_form", "projections"}) older.erase(name);  // as in old files
     const Settings read = settings_from_json(older);
     validate(read);
     CHECK(to_json(read) == to_json(settings));  // what --resume compares
@@ -285,7 +285,7 @@ TEST_CASE("validate: the ends of every range") {
   CHECK(refusal(text, drop_quadratic) ==
         "--dropout-kind quadratic does not apply to --attention fastmax1, which has no quadratic features; use "
         "standard or token");
-  CHECK(refusal(text, [](Settings& s) { s.share = {"none"}; }) == "");  // of the layers, which all have
+  CHECK(refusal(text, [](Settings& s) { s.share = {"none"}; }) == "");  // sharing of layers, which all have
   CHECK(refusal(text, [](Settings& s) { s.share = {"layers"}; }) == "");
 }
 

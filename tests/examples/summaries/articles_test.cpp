@@ -1,4 +1,4 @@
-/// Articles and summaries: formats, parts, generated ones, and what becomes of them as ids.
+/// Articles and summaries: formats, parts, generated articles, and their ids.
 
 #include "support/summaries/articles.h"
 

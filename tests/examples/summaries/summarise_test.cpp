@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with small articles, and room for what programs write.
+/// A folder with small articles, where programs can write.
 class Articles {
  public:
   Articles() {

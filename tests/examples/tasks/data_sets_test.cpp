@@ -1,4 +1,4 @@
-/// What the programs learn from, and what they call it.
+/// The programs' training data, and their names.
 
 #include "support/tasks/data_sets.h"
 
@@ -63,7 +63,7 @@ TEST_CASE("data of one's own go by the last name of --data") {
   CHECK(load_text(in(shop / "texts")).name == "texts" + sum);
   CHECK(load_text(in(shop / "texts/")).name == "texts" + sum);
   CHECK(load_text(in(shop / "texts/.")).name == "texts" + sum);
-  CHECK(load_text(in(shop / "data")).name == Workshop::kTextName);  // a set that is in it by its name
+  CHECK(load_text(in(shop / "data")).name == Workshop::kTextName);  // a set in the folder, found by its name
 
   const std::string by_name = name_of_digits(shop, 1);
   CHECK(load_images(in(shop / "data/mnist")).name == by_name);

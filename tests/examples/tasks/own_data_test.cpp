@@ -1,4 +1,4 @@
-/// Programs on people's own data: texts in any script and folder, images of any size and number of classes.
+/// Programs on a user's own data: texts in any script and folder, images of any size and number of classes.
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ std::string many_scripts() {
   return text;
 }
 
-/// The number of code points of what must be UTF-8.
+/// The number of code points of a text, which must be UTF-8.
 size_t characters_in(const std::string& text) { return nn::Vocabulary(text).encode(text).size(); }
 
 /// Two images of each of three classes, in files as EMNIST names them.
@@ -86,7 +86,7 @@ TEST_CASE("own text: a folder of .txt files, in other programs too, with newline
   CHECK(timed.out.find(normal) != std::string::npos);
   done("train_shakespeare", shop.tiny("run") + data + Arguments{"--normalise-newlines"});
   CHECK(config_of(shop / "run")["data"].get<std::string>().starts_with(normal));
-  done("attention_maps", Arguments{shop / "run", "--out", shop / "maps"} + data);  // reads it as the run did
+  done("attention_maps", Arguments{shop / "run", "--out", shop / "maps"} + data);  // reads the data as the run did
 }
 
 TEST_CASE("own text: what is not UTF-8 trains with --bytes") {

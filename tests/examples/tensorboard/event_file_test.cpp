@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The events of the one event file in the folder; each record's framing and checksums are checked.
+/// The events of the only event file in the folder. Checks each record's framing and checksums.
 std::vector<proto::Event> events_in(const fs::path& folder) {
   std::vector<std::string> files;
   for (const std::string& name : names_in(folder)) {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with texts of two labels, 24 a part, and room for what programs write.
+/// A folder with texts of two labels, 24 in each part, where programs can write.
 class Texts {
  public:
   Texts() {
@@ -42,7 +42,7 @@ class Texts {
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
 
-  /// The flags of a run of a moment into the folder `out`.
+  /// The flags of a very short run into the folder `out`.
   Arguments tiny(const std::string& out, const std::string& attention = "softmax") const {
     return {"--task",       "own-texts",   "--data",    folder_ / "data",
             "--out",        folder_ / out, "--steps",   "6",
@@ -165,7 +165,7 @@ TEST_CASE(
   (void)child.wait();
   done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
   CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
-  write_bytes(shop / "v.txt", "says 1 2 3\n");  // of the vocabulary's most frequent word
+  write_bytes(shop / "v.txt", "says 1 2 3\n");  // the vector of the vocabulary's most frequent word
   done("classify",
        two_levels("begun") + Arguments{"--steps", "1", "--lr", "0", "--min-lr", "0", "--glove", shop / "v.txt"});
   const TensorMap state = read_safetensors(shop / "begun/model.safetensors").tensors;
@@ -277,14 +277,14 @@ TEST_CASE("compare --seeds: the mean and the sample standard deviation of runs t
   CHECK(contains(table.out, fmt::format("{:.2f} ± {:.2f} (3 seeds)", sum / 3, deviation)));
 
   done("compare", flags + Arguments{"--out", shop / "one"});
-  CHECK(fs::exists(shop / "one/softmax/results.json"));  // of a single seed, without a number in its name
+  CHECK(fs::exists(shop / "one/softmax/results.json"));  // a single seed has no number in its folder's name
   fs::remove_all(shop / "runs/linear-7");
   const std::string before = read_bytes(shop / "runs/softmax-6/model.safetensors");
   CHECK(contains(done("compare", flags + Arguments{"--seeds", "4", "--resume"}).out, "seeds 5 to 8"));
   CHECK(read_bytes(shop / "runs/softmax-6/model.safetensors") == before);
   CHECK(read_bytes(shop / "runs/softmax-5/model.safetensors") == read_bytes(shop / "one/softmax/model.safetensors"));
   CHECK(fs::exists(shop / "runs/linear-8/results.json"));
-  // A run that is there ends the program before the first one trains.
+  // If a run exists already, the program ends before the first run trains.
   check_refused(
       run_program("compare", flags + Arguments{"--seeds", "2", "--seed", "8", "--attention", "softmax,linear"}), 1,
       "softmax-8");

@@ -107,7 +107,7 @@ TEST_CASE("jsonl: a packed file cut off at any byte is refused, and a plain one 
 TEST_CASE("jsonl: packed by gzip, and damaged") {
   std::string lines;
   for (int i = 0; i < 1000; ++i) lines += "{\"text\": \"" + std::string(17, 'a') + "\", \"label\": 1}\n";
-  lines += "{\"text\": \"" + std::string(10'000, 'b') + "\", \"label\": 2}\n";  // longer than a part that is read
+  lines += "{\"text\": \"" + std::string(10'000, 'b') + "\", \"label\": 2}\n";  // longer than the reader's buffer
   const std::string file = packed(lines);
   CHECK(read("a.jsonl.gz", file).lines == read("a.jsonl", lines).lines);
   CHECK(error_of("a.jsonl.gz", file.substr(0, file.size() / 2)).find("damaged") != std::string::npos);

@@ -1,4 +1,4 @@
-/// Texts on two levels: their sentences, and the classifier of words to sentences to texts.
+/// Texts on two levels: their sentences, and the classifier with an encoder of words and one of sentences.
 
 #include "support/texts/sentences.h"
 
@@ -24,7 +24,7 @@ using linnet::test::same_bits;
 
 namespace {
 
-/// The sentences' words, with blanks between them and "|" between sentences.
+/// The sentences' words, with spaces between them and "|" between sentences.
 std::string split(const std::string& text) {
   const auto vocabulary = nn::WordVocabulary::build(std::vector<std::string>{text});
   std::string all;
@@ -54,7 +54,7 @@ nn::Batch batch_of(std::vector<Sentences> texts) {
 
 const std::vector<Sentences> kTexts{{{2, 3, 4}, {5}, {6, 2}}, {{7, 7, 3, 1, 5}}};
 
-/// A part of a model's state, and the layers that it holds.
+/// A part of a model's state, and functions that compute its layers.
 class Layers {
  public:
   Layers(TensorMap state, std::string prefix) : state_(std::move(state)), prefix_(std::move(prefix)) {}
@@ -95,7 +95,7 @@ Tensor encode(const Layers& encoder, Tensor x) {
   return sum(softmax(scores, 0) * x, {0});
 }
 
-/// The logits [texts, classes] by one text, one sentence and one word after the other.
+/// The logits [texts, classes], computed for one text, one sentence and one word after the other.
 Tensor plain_logits(const Layers& model, const std::vector<Sentences>& texts) {
   std::vector<Tensor> logits;
   for (const Sentences& text : texts) {
@@ -166,7 +166,7 @@ TEST_CASE("a classifier on two levels computes what one word after the other giv
     Tensor of = parameter;
     const NoGrad no_grad;
     of.copy_(
-        randn(of.shape(), values, DType::float64));  // what begins as 0, 1 or a small number could hide a mistake
+        randn(of.shape(), values, DType::float64));  // initial values of 0, 1 or small numbers could hide a mistake
   }
   model.eval();
   const Tensor logits = model(batch_of(kTexts)), expected = plain_logits(Layers(model.state(), ""), kTexts);
@@ -189,7 +189,7 @@ TEST_CASE("padding of words and of sentences does not matter to a classifier on 
     batch.others[1] = batch.others[1] * of_texts + (1 - of_texts) * 2;
     CHECK(batch.inputs[1].to_vector<int64_t>() == std::vector<int64_t>{5, 8, 8, 8, 8});
     CHECK(same_bits(model(batch), before));
-    if (attention != "softmax" && attention != "fastformer") continue;  // blocks of others depend on its amount
+    if (attention != "softmax" && attention != "fastformer") continue;  // others depend on the amount
     const Tensor alone = model(batch_of({kTexts[0]}));
     CHECK(largest_difference(alone[0], before[0]) < 1e-12);
   }

@@ -49,7 +49,7 @@ std::string joined(const std::vector<LabelledText>& texts) {
   return all;
 }
 
-/// A play in which each of `names` makes `count` speeches, in turns.
+/// A play in which each of `names` makes `count` speeches, in turn.
 std::string play(const Words& names, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-/// Examples to learn from: clicks with others of their impression, and batches in which each item stands once.
+/// Training examples: a click with other news of its impression. A batch contains each item once.
 
 #include "support/users/clicks.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-/// Items of one word each, whose id is 10 more than their number.
+/// Items of one word each. The word's id is the item's number plus 10.
 ClickSet small_set(std::vector<Impression> train) {
   ClickSet set;
   for (int32_t i = 0; i < 20; ++i) set.items.append(std::vector<int32_t>{10 + i});

@@ -1,4 +1,4 @@
-/// Users who clicked ads, from lines of JSON and generated.
+/// Users who clicked ads, read from lines of JSON or generated.
 
 #include "support/users/conversions.h"
 

@@ -1,4 +1,4 @@
-/// MIND's files, and how scores of their candidates are judged.
+/// MIND's files, and the evaluation of scores of their candidates.
 
 #include "support/users/mind.h"
 
@@ -37,7 +37,7 @@ std::string news_line(const std::string& id, const std::string& title) {
   return id + "\tsports\tsoccer\t" + title + "\tabstract\turl\t[]\t[]\n";
 }
 
-/// A folder with two impressions a part.
+/// A folder with two impressions in each part.
 class SmallMind {
  public:
   SmallMind() {
@@ -116,7 +116,7 @@ TEST_CASE("MIND: a sheet is judged as by the official formulas") {
 TEST_CASE("MIND: titles, histories, candidates and clicks, and what news.tsv lacks") {
   const SmallMind mind;
   const ClickSet data = mind.load();
-  CHECK(data.vocabulary == 4);  // padding, unknown, one, two; three stands there once
+  CHECK(data.vocabulary == 4);  // padding, unknown, one, two; three occurs only once
   REQUIRE(data.items.size() == 3);
   CHECK(list(data.items[0]) == std::vector<int32_t>{2, 2});
   CHECK(list(data.items[2]) == std::vector<int32_t>{2, 3, 1});

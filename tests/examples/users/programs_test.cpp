@@ -1,4 +1,4 @@
-/// The programs recommend and convert: results, stopping and going on, predictions, and refusals.
+/// The programs recommend and convert: results, stopping and resuming, predictions, and errors.
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 
 const fs::path kMind = fs::path(LINNET_TEST_DATA) / "goldens/mind";
 
-/// The flags of a run of a moment into the folder `out`, on data that further flags name.
+/// The flags of a very short run into the folder `out`, on data that further flags name.
 Arguments small_model(const fs::path& out) {
   return {"--out",   out, "--width",      "16", "--heads",        "2", "--batch", "8",
           "--steps", "6", "--eval-every", "2",  "--eval-batches", "1"};

@@ -30,7 +30,7 @@ Lists small_items() {
 
 const std::vector<int32_t> kHistory{2, 0, 3};
 
-/// Makes the embeddings of words large, so that scores depend on them.
+/// Makes the word embeddings large, so that scores depend on them.
 void enlarge(TwoLevelModel& model) {
   const NoGrad no_grad;
   Tensor words = model.state().at("words.weight");

@@ -1,4 +1,4 @@
-/// What the modules of attentions compute: the op of their mechanism, between their maps, with their options.
+/// Attention modules must compute the op of their mechanism, with their options, between their linear maps.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kBatch = 2, kHeads = 2, kWidth = 8, kHeadDim = kWidth / kHeads, kTokens = 24;
 constexpr double kDropout = 0.3;
 
-/// A call of a module, and what each formula needs of it.
+/// A call of a module, with everything that its formula needs.
 struct ModuleCall {
   const AttentionModel& model;
   const nn::AttentionConfig& config;
@@ -31,7 +31,8 @@ struct ModuleCall {
   bool causal = config.causal;
   double dropout = model.training() ? config.dropout : 0;
 
-  /// The tensors that lie side by side in `projected`, after the short convolution if there is one, by head.
+  /// The tensors that are side by side in `projected`, divided into heads, after the short convolution if there is
+  /// one.
   std::vector<Tensor> heads(const Tensor& projected) const {
     const ShortConvOptions options{.causal = causal, .padding_mask = padding_mask};
     const Tensor all =
@@ -46,7 +47,7 @@ struct ModuleCall {
     }
     return each;
   }
-  /// What a module draws from, once in each call, where it draws from its seed in evaluation.
+  /// f with the generator of a module that draws once in each call. In evaluation the generator starts from its seed.
   Tensor drawn(const std::function<Tensor(Generator& draws)>& f) const {
     Generator of_seed(static_cast<uint64_t>(model.tensor_of("seed").item<int64_t>()));
     return f(model.training() ? *generator : of_seed);
@@ -64,8 +65,8 @@ Tensor steps(const nn::Attention& attention, const Tensor& x) {
   return stack(results, 1);
 }
 
-/// Compares a module with random parameters and its formula: causal or not, with and without a short convolution,
-/// padding and dropout. Its step form, if it has one, gives the same.
+/// Compares a module that has random parameters with its formula: causal or not, with and without a short
+/// convolution, padding and dropout. Its step form, if it has one, must give the same.
 void check_module(const std::string& mechanism, const std::any& options, const Formula& formula,
                   double dropout = kDropout) {
   const nn::Mechanism& description = nn::find_mechanism(mechanism);
@@ -209,7 +210,7 @@ TEST_CASE("longformer: the module with its weights gives what Hugging Face's lay
                     {"attention.qkv_global.bias", joined("_global.bias")},
                     {"attention.out.weight", eye(16, 16, DType::float64)},
                     {"attention.out.bias", zeros({16}, DType::float64)}});
-  // The second sequence, whose only global token is its first. That of the first sequence has another one.
+  // The second sequence has only its first token as a global token. The first sequence has one more.
   const auto second = [&](const char* name) { return file.at(name).narrow(0, 1, 1); };
   const Tensor padding_mask = second("test.keep"), kept = padding_mask.unsqueeze(-1).to(DType::float64);
   const Tensor y = (*model.attention)(second("test.input"), padding_mask);

@@ -8,7 +8,7 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// The maps of attentions as modules give them: what they must add up to is what the module computes.
+/// The attention maps of modules: multiplied with the values, they must give the module's result.
 
 using namespace linnet;
 using linnet::test::AttentionModel;
@@ -29,7 +29,7 @@ std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechani
       nn::AttentionConfig config{
           .mechanism = mechanism, .width = kWidth, .heads = kHeads, .causal = causal, .max_tokens = kTokens};
       if (mechanism == "informer") config.options = nn::InformerConfig{.queries = 2};
-      if (mechanism == "bigbird") config.options = nn::BigBirdConfig{.block = 1};  // which leaves tokens unseen
+      if (mechanism == "bigbird") config.options = nn::BigBirdConfig{.block = 1};  // hides some tokens
       configs.push_back(config);
       config.short_conv = 2;
       configs.push_back(config);
@@ -41,7 +41,7 @@ std::vector<nn::AttentionConfig> configs(const std::vector<std::string>& mechani
   return configs;
 }
 
-/// Rows sum to 1, and no token draws on a later one, to the bit, when causal.
+/// Checks that rows sum to 1 and, if causal, that the weights of later tokens are exactly 0.
 void check_rows(const Tensor& weights, bool causal) {
   const std::vector<double> w = weights.to_vector<double>();
   const int64_t rows = weights.size(2);
@@ -111,7 +111,7 @@ TEST_CASE("attention maps: Fastformer's α and β make its global vectors") {
     const Tensor query = model.apply("query", x);
     const Tensor q = nn::split_heads(query, kHeads), k = nn::split_heads(model.apply("key", x), kHeads);
     const Tensor p = matmul(maps[0].weights, q) * k,
-                 u = matmul(maps[1].weights, p) * q;  // its values are its queries
+                 u = matmul(maps[1].weights, p) * q;  // the values are the queries
     const Tensor y = model.apply("out", nn::merge_heads(u)) + query;
     CHECK(relative_error(y, (*model.attention)(x).to_vector<double>()) < 1e-12);
   }
@@ -192,7 +192,7 @@ TEST_CASE("AttentionMaps collects the maps of every layer, in order, and changes
   const Tensor ids = tensor<int64_t>({0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1}).reshape({1, kTokens});
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
-    // In training, where dropout draws from the generator: collecting must draw nothing.
+    // In training, where dropout draws from the generator. Collecting maps must draw nothing.
     Generator rng(6), same(6);
     const nn::DecoderLM model(rng, decoder(mechanism)), other(same, decoder(mechanism));
     const Tensor expected = other(ids);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kHeads = 4, kTokens = 8192, kHeadDim = 32;
 
-/// The most memory that forward and backward take, with inputs, parameters and gradients, in bytes.
+/// The peak memory of forward and backward in bytes, with inputs, parameters and gradients.
 int64_t peak_of(const std::string& name) {
   const nn::Mechanism& mechanism = nn::find_mechanism(name);
   const nn::AttentionConfig config{.mechanism = name,
@@ -39,15 +39,15 @@ int64_t peak_of(const std::string& name) {
 }  // namespace
 
 TEST_CASE("attention: a mechanism whose time is linear in the tokens takes 400 MiB for 65,536 of them at most") {
-  // They are 12.5 tensors like the queries, of which inputs, results and gradients are 8. Here are fewer tokens.
+  // 12.5 tensors like the queries, of which 8 are inputs, results and gradients. This case has fewer tokens.
   constexpr int64_t kTensor = kHeads * kTokens * kHeadDim * int64_t{sizeof(float)};
   const test::WithThreads with(1);
   for (const char* name :
        {"linear", "performer", "linformer", "longformer", "bigbird", "poolingformer", "reformer", "informer"}) {
     const std::string mechanism = name;
     CAPTURE(mechanism);
-    // Reformer sorts up to 2^21 numbers of its heads at a time. Those are all four heads here and one of 65,536
-    // tokens, so that nine sorted copies are 9 tensors here and 9/4 there.
+    // Reformer sorts up to 2^21 numbers of its heads at a time: all four heads here, but only one with 65,536 tokens.
+    // So nine sorted copies are 9 tensors here and 9/4 there.
     const double more = mechanism == "reformer" ? 9 - 9 / 4.0 : 0;
     CHECK(static_cast<double>(peak_of(mechanism)) <= (12.5 + more) * kTensor);
   }

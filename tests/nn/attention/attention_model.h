@@ -11,12 +11,11 @@
 
 namespace linnet::test {
 
-/// A model that is one attention, and nothing beside it, for sequences of up to 64 tokens where the config does not
-/// say.
+/// A model that consists of only one attention, by default for sequences of up to 64 tokens.
 struct AttentionModel : nn::Module {
   AttentionModel(Generator& rng, const nn::AttentionConfig& config, DType dtype = DType::float64)
       : Module(rng, dtype), attention(nn::make_attention(*this, "attention", with_tokens(config))) {
-    // In training each call of Reformer has hashes of its own, so that two calls cannot be compared.
+    // In training each call of Reformer draws new hashes, so that two calls cannot be compared.
     if (config.mechanism == "reformer" && config.dropout == 0) eval();
   }
   std::unique_ptr<nn::Attention> attention;
@@ -27,7 +26,7 @@ struct AttentionModel : nn::Module {
   Tensor apply(const std::string& name, const Tensor& x) const {
     return linear(x, tensor_of(name + ".weight"), tensor_of(name + ".bias"));
   }
-  /// Draws all parameters anew, so that none is 0 or the copy of another.
+  /// Draws new values for all parameters, so that none is 0 or a copy of another.
   void draw_parameters(Generator& rng) {
     const NoGrad no_grad;
     for (const Tensor& parameter : parameters()) {

@@ -72,7 +72,7 @@ std::vector<nn::AttentionConfig> causal_configs() {
   return configs;
 }
 
-/// Configs without causality: those of causal_configs, of mechanisms without a causal form, and their options.
+/// Configs without causality: those of causal_configs, and those of mechanisms without a causal form, with options.
 std::vector<nn::AttentionConfig> whole_configs() {
   std::vector<nn::AttentionConfig> configs = causal_configs();
   for (nn::AttentionConfig& config : configs) config.causal = false;
@@ -90,15 +90,15 @@ std::vector<nn::AttentionConfig> whole_configs() {
   return configs;
 }
 
-/// Whether the place of a token matters to the mechanism itself: a projection along the tokens has a number for each
-/// place, and which keys are sampled depends on the query's.
+/// Whether the mechanism itself depends on a token's position: a projection along the tokens has a weight for each
+/// position, and the sampled keys depend on the query's position.
 bool knows_places(const nn::AttentionConfig& config) {
   const auto* const informer = std::any_cast<nn::InformerConfig>(&config.options);
   const std::set<std::string> always{"linformer", "poolingformer"};
   return always.contains(config.mechanism) || (informer != nullptr && informer->queries > 0);
 }
 
-/// Those of causal_configs that have a step form.
+/// The configs of causal_configs that have a step form.
 std::vector<nn::AttentionConfig> step_configs() {
   std::vector<nn::AttentionConfig> configs = causal_configs();
   std::erase_if(configs, [](const auto& config) { return !nn::find_mechanism(config.mechanism).step; });
@@ -205,13 +205,13 @@ TEST_CASE("attention: without causality, tokens are a set, and padding is not se
     CAPTURE(config.mechanism);
     Generator rng(9);
     AttentionModel model(rng, config);
-    model.eval();  // in which the samples of informer stay the same
+    model.eval();  // in evaluation the samples of informer stay the same
     const nn::Attention& attention = *model.attention;
     const Tensor x = randn({2, 5, 12}, rng, DType::float64);
     const Tensor order = tensor({3, 1, 4, 0, 2}, DType::int64);
     const double change =
         largest_difference(attention(index_select(x, 1, order)), index_select(attention(x), 1, order));
-    CHECK((change < 1e-12) == (config.short_conv == 0 && !knows_places(config)));  // it is there to see the order
+    CHECK((change < 1e-12) == (config.short_conv == 0 && !knows_places(config)));  // it depends on the order
 
     const Tensor padded = concat({x, randn({2, 3, 12}, rng, DType::float64)}, 1);
     const Tensor other = concat({x, randn({2, 3, 12}, rng, DType::float64) * 100}, 1);

@@ -8,7 +8,7 @@
 #include "tests/nn/attention/attention_model.h"
 #include "tests/support/properties.h"
 
-/// What holds of every attention mechanism, whatever its sizes and options.
+/// Properties of every attention mechanism, for all sizes and options.
 
 namespace linnet::test {
 namespace {
@@ -61,7 +61,7 @@ Case arbitrary_case(bool causal) {
                                 .stride = *rc::gen::inRange<int64_t>(1, 5)};
   }
   if (config.mechanism == "reformer") {
-    // Chunks longer than the texts: where tokens are cut depends on all of them.
+    // Chunks longer than the sequences, since the places of cuts depend on all tokens.
     config.options =
         nn::ReformerConfig{.hashes = *rc::gen::inRange<int64_t>(1, 4), .chunk = *rc::gen::inRange<int64_t>(20, 40)};
   }
@@ -79,7 +79,7 @@ Case arbitrary_case(bool causal) {
   return c;
 }
 
-/// Equal but for rounding: results here are of about 1.
+/// Equal except for rounding; results here are about 1.
 bool near(const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-9, 1e-10); }
 
 }  // namespace
@@ -108,8 +108,8 @@ TEST_CASE("property: tokens of an attention that is not causal are a set, and pa
     const Tensor x = randn({c.batch, c.tokens, c.config.width}, rng, DType::float64);
     const Tensor y = attention(x);
     const Tensor order = randperm(c.tokens, rng);
-    // A projection along the tokens has numbers for each place, which keys are sampled depends on the query's, and
-    // windows and blocks are of neighbours.
+    // A projection along the tokens has weights for each position, sampled keys depend on the query's position, and
+    // windows and blocks depend on neighbours.
     const std::set<std::string> positional{"linformer", "informer", "longformer", "bigbird", "poolingformer"};
     RC_ASSERT(positional.contains(c.config.mechanism) ||
               near(attention(index_select(x, 1, order)), index_select(y, 1, order)));

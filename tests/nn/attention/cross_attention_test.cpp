@@ -1,4 +1,4 @@
-/// Cross-attention: queries of one sequence, keys and values of another.
+/// Cross-attention: queries from one sequence, keys and values from another.
 
 #include <cmath>
 #include <limits>
@@ -68,7 +68,7 @@ struct Case {
   }
 };
 
-/// Masks of memory: some tokens hidden in the first sequence, none in the second.
+/// A mask of the memory: some tokens are hidden in the first sequence, none in the second.
 Tensor some_hidden(int64_t tokens) {
   Tensor mask = ones({2, tokens}, DType::boolean);
   for (const int64_t hidden : {int64_t{0}, tokens / 2, tokens - 1}) mask[{0, hidden}] = false;
@@ -135,7 +135,7 @@ TEST_CASE("cross-attention: the step form gives what the sequence form gives, of
       CHECK(largest_difference(c.steps(), c.cross()) < 1e-11);
       if (tokens < 2) continue;
       CHECK(largest_difference(c.steps(some_hidden(tokens)), c.cross(some_hidden(tokens))) < 1e-11);
-      // Hidden, the first 256 tokens are a whole piece of the sums.
+      // The first 256 tokens are hidden. They are a whole part of the sums.
       Tensor late = ones({2, tokens}, DType::boolean);
       late.narrow(1, 0, tokens - 1).fill_(false);
       CHECK(largest_difference(c.steps(late), c.cross(late)) < 1e-11);
@@ -161,7 +161,7 @@ TEST_CASE("cross-attention to a memory of padding alone, or of no tokens, adds n
     const Case c(config), none(config, 0);
     Tensor mask = ones({2, 9}, DType::boolean);
     mask[0] = false;
-    // What is left is the bias of `out`, and the query of Fastformer.
+    // Only the bias of `out` remains, and the query of Fastformer.
     Tensor expected = zeros({7, kWidth}, DType::float64);
     if (config.bias) expected = expected + c.model.state().at("attention.out.bias");
     if (config.mechanism == "fastformer") {

@@ -1,4 +1,4 @@
-/// When Informer draws, and from what.
+/// When Informer draws samples, and from which generator.
 
 #include <doctest/doctest.h>
 

@@ -84,7 +84,7 @@ TEST_CASE("linformer: a model with one projection is saved and loaded whole, and
   const test::TemporaryFolder folder;
   Generator rng(3), other_rng(4);
   const nn::PatchClassifier model(rng, images(nn::LinformerShare::layerwise));
-  nn::PatchClassifier other(other_rng, model.config());  // of the config that the first was built with
+  nn::PatchClassifier other(other_rng, model.config());  // from the config of the first model
   const Tensor mine = projections_of(model).at("shared_attention");
   CHECK_FALSE(same_bits(mine.detach(), projections_of(other).at("shared_attention").detach()));
   model.save(folder / "model.safetensors");

@@ -1,4 +1,4 @@
-/// The step forms at the end of a long text, where a sum in float32 of all its tokens would have lost digits.
+/// The step forms at the end of a long text, where a float32 sum over all its tokens would have lost precision.
 
 #include <cmath>
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kTokens = 20'000, kWidth = 4;
 
-/// What the step form in float32 gives the last of the tokens x [1, N, C], and how far that is from the sequence form
-/// in float64, relatively.
+/// The float32 step form's result for the last of the tokens x [1, N, C], and its relative error compared with the
+/// float64 sequence form.
 double error_at_the_end(const nn::AttentionConfig& config, const Tensor& x) {
   Generator rng(41);
   const AttentionModel model(rng, config, DType::float32);
@@ -38,17 +38,18 @@ double error_at_the_end(const nn::AttentionConfig& config, const Tensor& x) {
 
 TEST_CASE("attention: the step form in float32 keeps its digits to the end of a long text") {
   for (const std::string& mechanism : nn::causal_mechanisms()) {
-    if (mechanism == "softmax" || mechanism == "longformer") continue;  // they keep no sums: see below
+    if (mechanism == "softmax" || mechanism == "longformer") continue;  // they keep no sums; see below
     if (!nn::find_mechanism(mechanism).step) continue;
     CAPTURE(mechanism);
     const nn::AttentionConfig config{.mechanism = mechanism, .width = kWidth, .causal = true};
     Generator rng(42);
     const Tensor random = randn({1, kTokens, kWidth}, rng);
     CHECK(error_at_the_end(config, random) < 1e-6);
-    // The same token over and over, whose sums grow: each token added to one sum of all would leave 1e-4 and more.
+    // The same token again and again, so that sums grow. If each token were added to one sum, the error would be 1e-4
+    // or more.
     const Tensor same = randn({1, 1, kWidth}, rng).expand({1, kTokens, kWidth}).contiguous();
     CHECK(error_at_the_end(config, same) < 1e-5);
-    // Scores whose powers no float32 holds.
+    // Scores whose powers overflow float32.
     CHECK(error_at_the_end(config, random.narrow(1, 0, 600) * 400) < 1e-5);
   }
 }
@@ -59,8 +60,8 @@ TEST_CASE("attention: the step form of softmax in float32 keeps its digits over 
   const Tensor random = randn({1, 2000, kWidth}, rng);
   CHECK(error_at_the_end(config, random) < 1e-6);
   CHECK(error_at_the_end(config, random * 400) < 1e-5);
-  // What a step computes late in a text, where to come there by steps takes N²: one query and many keys. First equal
-  // ones, whose sums grow; then others, beside the formula in float64, with scores around 1 and up to some hundred.
+  // A step late in a text is one query with many keys; getting there by steps would take N². First the keys are
+  // equal, so that sums grow. Then they differ, with scores around 1 and up to some hundred, compared with float64.
   const Shape many{1, 1, kTokens, kWidth};
   const Tensor q = randn({1, 1, 1, kWidth}, rng), k = randn({1, 1, 1, kWidth}, rng),
                v = randn({1, 1, 1, kWidth}, rng);

@@ -1,4 +1,5 @@
-/// The cores that bench times, with the options that they have, and the operations and bytes that it counts for them.
+/// The attention functions that bench times, with their options, and the operations and bytes that it counts for
+/// them.
 
 #include <doctest/doctest.h>
 
@@ -8,7 +9,7 @@ using namespace linnet;
 
 namespace {
 
-constexpr int64_t kTokens = 32, kHeads = 2, kWidth = 4;  // of a head
+constexpr int64_t kTokens = 32, kHeads = 2, kWidth = 4;  // the width of a head
 
 double operations(const char* mechanism, std::any options) {
   const nn::AttentionSize size{.heads = kHeads, .tokens = kTokens, .head_dim = kWidth, .options = std::move(options)};

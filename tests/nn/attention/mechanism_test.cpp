@@ -1,4 +1,4 @@
-/// What mechanisms say about themselves, and that nobody else says it.
+/// The descriptions of mechanisms, and that no other code repeats them.
 
 #include <doctest/doctest.h>
 
@@ -100,7 +100,7 @@ TEST_CASE(
                          doctest::Contains("other has no causal form (it reads backwards); choose one of softmax"),
                          ValueError);
   }
-  config.causal = false;  // which a language model sets
+  config.causal = false;  // a language model sets it to true
   CHECK_THROWS_WITH_AS(nn::DecoderLM(rng, {.vocabulary = 5, .context = 4, .block = {.attention = config}}),
                        doctest::Contains("blocks.0.attention: whole has no causal form"), ValueError);
 }
@@ -159,7 +159,7 @@ TEST_CASE("Mechanism::note says where a mechanism is softmax attention, and noth
   CHECK_FALSE(note({.mechanism = "poolingformer", .options = pools}, 5).empty());
   CHECK(note({.mechanism = "poolingformer", .options = pools}, 6) == "");
   for (const char* mechanism : {"bigbird", "longformer", "poolingformer"}) {
-    CHECK(note({.mechanism = mechanism}, 0) == "");  // a number that is not known
+    CHECK(note({.mechanism = mechanism}, 0) == "");  // the number of tokens is not known
   }
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("least_qkv_bytes: eleven tensors [B, H, N, D] of the dtype") {
 }
 
 TEST_CASE("mechanisms are called by name in their own files, and where the subject is theirs, alone") {
-  // A figure or a table of one of the two papers, and models whose attention is what they are known for.
+  // These may name mechanisms: figures and tables of the two papers, and models that are known for their attention.
   const std::set<std::string> subjects{"examples/ablations.cpp",
                                        "examples/attention_maps.cpp",
                                        "examples/recommend.cpp",
@@ -202,7 +202,7 @@ TEST_CASE("mechanisms are called by name in their own files, and where the subje
   for (const std::string& name : linnet::test::files_below({"nn", "examples"})) {
     const bool is_code = name.ends_with(".h") || name.ends_with(".cpp");
     if (!is_code || name.starts_with("nn/attention/") || subjects.contains(name)) continue;
-    if (name.starts_with("examples/tutorial/")) continue;  // which teaches them
+    if (name.starts_with("examples/tutorial/")) continue;  // it teaches the mechanisms
     const std::string text = linnet::test::read_bytes(std::filesystem::path(LINNET_SOURCE_DIR) / name);
     for (const char* mechanism :
          {"\"fastmax", "\"fastformer\"", "\"linear\"", "\"performer\"", "\"linformer\"", "\"longformer\"",

@@ -11,7 +11,7 @@ using namespace linnet;
 
 namespace {
 
-/// What one might try first: each token gets the mean of those up to it, of queries and keys there are none.
+/// A simple first attention: each token gets the mean of the tokens up to it, without queries and keys.
 class MeanAttention : public nn::Attention {
  public:
   MeanAttention(Module& parent, std::string name, const nn::AttentionConfig& config)

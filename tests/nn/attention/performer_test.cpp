@@ -53,7 +53,7 @@ TEST_CASE("PerformerAttention: features are drawn anew at multiples of `redraw`,
   CHECK(rng.state().draws == draws + 1);
   model.train();
   CHECK(changes_at(12));
-  for (int64_t i = 0; i < 5; ++i) (*model.attention)(x);  // as many forwards as one likes
+  for (int64_t i = 0; i < 5; ++i) (*model.attention)(x);  // any number of forward passes
   CHECK(same_bits(omega_of(model), before));
 
   AttentionModel never(rng, config({.redraw = 0}));
@@ -88,7 +88,7 @@ TEST_CASE("PerformerAttention: every layer of a model draws its own features, an
   train(*whole, optimizer, 0, 5);
   CHECK_FALSE(same_bits(first, whole->state().at("blocks.0.attention.omega")));
 
-  // Stopped after every step: the state is copied to another model, which goes on.
+  // Stops after every step: the state is copied to another model, which continues.
   for (int64_t stop = 0; stop <= 5; ++stop) {
     CAPTURE(stop);
     Generator other(2), later(99);

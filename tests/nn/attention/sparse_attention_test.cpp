@@ -1,4 +1,4 @@
-/// What the modules of Longformer, BigBird, Poolingformer and Reformer add to their ops.
+/// The modules of Longformer, BigBird, Poolingformer and Reformer: everything that they add to their ops.
 
 #include <doctest/doctest.h>
 
@@ -95,7 +95,7 @@ TEST_CASE("longformer: the step form of a long text keeps the last tokens and th
     const Tensor step = model.attention->step(*state, x.select(1, t));
     CHECK(largest_difference(step, sequence.select(1, t)) < 1e-12);
     if (t == 100) early = memory_stats().live;
-    if (t > 100) CHECK(memory_stats().live <= early + 8 * 1024);  // rows of 13 tokens lie in room for up to 24
+    if (t > 100) CHECK(memory_stats().live <= early + 8 * 1024);  // rows of 13 tokens are in buffers for up to 24
   }
 }
 

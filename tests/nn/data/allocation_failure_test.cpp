@@ -13,8 +13,8 @@
 #include "tests/support/files.h"
 #include "tests/support/threads.h"
 
-/// Every request for memory of reading and writing data fails once, and so does every one of making batches. Each
-/// time an error comes out, nothing leaks, and the same call then gives the same numbers.
+/// Every allocation of reading and writing data and of making batches fails once. Each time an error is thrown,
+/// nothing leaks, and the same call then gives the same numbers.
 
 namespace linnet::test {
 namespace {
@@ -25,7 +25,7 @@ void append(Numbers& numbers, const Tensor& x) {
   for (const double number : x.to_vector<double>()) numbers.push_back(number);
 }
 
-/// Where no error came out, the numbers were right; and they are right when `read` is called again.
+/// Checks that the numbers are right if no error was thrown, and when `read` is called again.
 void fail_each_request_of(const std::function<Numbers()>& read) {
   const WithThreads with(1);
   const Numbers expected = read();
@@ -39,7 +39,7 @@ void fail_each_request_of(const std::function<Numbers()>& read) {
   CHECK(calls > 5);
 }
 
-/// Where an error came out, the old file is still there, and nothing lies beside it.
+/// Checks that after an error the old file is unchanged, and that no temporary file is left.
 void fail_each_request_of_writing(const std::function<void(const std::filesystem::path& path)>& write_old,
                                   const std::function<void(const std::filesystem::path& path)>& write_new) {
   const WithThreads with(1);
@@ -57,7 +57,7 @@ void fail_each_request_of_writing(const std::function<void(const std::filesystem
                     });
 }
 
-/// A folder with two images of 2 × 1 pixels, one of them by a palette.
+/// A folder with two images of 2 × 1 pixels, one of them with a palette.
 struct TwoImages {
   TemporaryFolder folder;
   TwoImages() {
@@ -69,7 +69,7 @@ struct TwoImages {
   }
 };
 
-/// Six rows. On a thread that makes a batch of them, one request fails where `fails_at` is set.
+/// Six rows. If `fails_at` is set, one allocation fails on a thread that makes a batch of them.
 class Rows : public nn::Dataset {
  public:
   int64_t size() const override { return data_.size(); }
@@ -151,7 +151,7 @@ TEST_CASE("memory: an array that could not be read or written for want of memory
   if (!allocations_are_counted("requests for memory that fail")) return;
   const std::filesystem::path folder = LINNET_TEST_DATA "/goldens/numpy";
   fail_each_request_of([&] { return read_npy(folder / "fortran.npy").to_vector<double>(); });
-  for (const char* archive : {"little.npz", "big.npz"}) {  // stored, and packed by zlib, which asks for memory too
+  for (const char* archive : {"little.npz", "big.npz"}) {  // stored, and compressed by zlib, which allocates too
     CAPTURE(archive);
     fail_each_request_of([&] {
       Numbers numbers;
@@ -190,7 +190,7 @@ TEST_CASE("memory: a loader that ran out of memory gives the same batches afterw
     CAPTURE(workers);
     const nn::LoaderOptions options{.batch = 2, .seed = 3, .num_workers = workers};
     fail_each_request_of([&] { return epoch_of(data, options); });
-    // The same loader goes on where it stood.
+    // The same loader continues where it was.
     const WithThreads with(1);
     const Numbers expected = epoch_of(data, options);
     std::optional<nn::Loader> loader;
@@ -236,7 +236,7 @@ TEST_CASE("memory: a worker that ran out of memory hands the error on, and the b
       } catch (const MemoryError&) {
         failed = true;
       }
-      data.fails_at.reset();  // no worker is left, neither after an error nor at the end of an epoch
+      data.fails_at.reset();  // no worker runs, neither after an error nor at the end of an epoch
       if (failed) append_rest_of_epoch(numbers, loader);
       REQUIRE(numbers == expected);
       errors += failed;

@@ -23,7 +23,7 @@ nn::Table table_of(const std::string& text, const nn::CsvOptions& options = {}) 
   return nn::read_csv(folder / "x.csv", options);
 }
 
-/// The message, from the file's name on.
+/// The error message, from the file's name on.
 std::string error_of(const std::function<void()>& work) {
   try {
     work();

@@ -71,7 +71,7 @@ TEST_CASE("read_idx: the memory that reading takes, also for a small gzip file")
   const std::string whole = idx_bytes({n}, std::string(n, '\0'));
   CHECK(reads(whole));
   CHECK(reads(gzipped(whole)));
-  // Files that unpack to fewer bytes than the header says, or to more, or that are truncated.
+  // Files that decompress to fewer or more bytes than the header says, or that are truncated.
   CHECK_FALSE(reads(gzipped(idx_bytes({2 * n}, std::string(n, '\0')))));
   CHECK_FALSE(reads(gzipped(idx_bytes({n - 1}, std::string(n, '\0')))));
   CHECK_FALSE(reads(gzipped(idx_bytes({4}, std::string(n, '\0')))));
@@ -121,7 +121,7 @@ TEST_CASE("read_npy, read_npz: the memory that reading takes") {
   CHECK(memory(npy(">f4", "True, 'shape': (1024, " + std::to_string(n / 4096) + ")", n)).is_read);
   CHECK(memory(npy("<f4", "False, 'shape': (1099511627776,)", 16)).peak <= kMiB);
 
-  // An archive whose last entry is damaged: nothing of the others is allocated.
+  // An archive whose last entry is damaged: the other entries are not allocated.
   write_npz(folder / "a", {{"x", zeros({n / 4})}, {"y", zeros({1})}});
   CHECK(check_memory(folder / "a", [&] { return read_npz(folder / "a"); }).is_read);
   std::string bytes = read_bytes(folder / "a");

@@ -18,7 +18,7 @@ inline std::string idx_bytes(const std::vector<uint32_t>& sizes, const std::stri
   return bytes + elements;
 }
 
-/// `bytes` as gzip writes them.
+/// `bytes`, compressed by gzip.
 inline std::string gzipped(const std::string& bytes) {
   constexpr int kGzipWindow = 15 + 16;
   z_stream stream{};

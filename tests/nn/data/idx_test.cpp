@@ -12,14 +12,14 @@ using namespace linnet::test;
 
 namespace {
 
-/// 3 × 4 × 5 elements that do not compress to next to nothing.
+/// 3 × 4 × 5 elements that do not compress well.
 std::string some_elements() {
   std::string elements;
   for (int i = 0; i < 60; ++i) elements += static_cast<char>(i * i * 7 % 251);
   return elements;
 }
 
-/// What read_idx says of a file with these bytes, which it must refuse.
+/// The error of read_idx for a file with these bytes, which it must refuse.
 std::string refusal(const std::string& bytes) {
   const TemporaryFolder folder;
   const auto path = folder / "file.idx";
@@ -83,7 +83,7 @@ TEST_CASE("read_idx: a gzip stream that ends early is refused at every byte, its
 }
 
 TEST_CASE("read_idx: a gzip stream with a wrong byte is refused, wherever it is") {
-  constexpr size_t kGzipHeader = 10;  // it has time stamps and the like, which mean nothing here
+  constexpr size_t kGzipHeader = 10;  // it has fields such as a time stamp, which read_idx ignores
   const std::string packed = gzipped(idx_bytes({3, 4, 5}, some_elements()));
   for (size_t at = kGzipHeader; at < packed.size(); ++at) {
     CAPTURE(at);

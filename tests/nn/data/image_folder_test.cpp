@@ -66,12 +66,12 @@ TEST_CASE("read_png: greys, 16 bits, one bit, palettes and alpha") {
   const std::string palette = chunk("PLTE", std::string("\xFF\0\0\0\x33\xFF", 6));
   check_near(pixels(png_bytes(2, 8, kPalette, {std::string("\x01\0", 2)}, palette), 3), {0, 1, 0.2, 0, 1, 0});
   const std::string clear = png_bytes(1, 8, kRgba, {std::string("\xFF\x33\x66\x99", 4)});
-  check_near(pixels(clear, 3), {1, 0.2, 0.4});  // as it is, not darker
+  check_near(pixels(clear, 3), {1, 0.2, 0.4});  // the colour itself, not darkened by its transparency
   check_near(pixels(clear, 4), {1, 0.2, 0.4, 0.6});
 }
 
 TEST_CASE("read_png: files that are cut off, damaged or something else") {
-  for (size_t length = 0; length < kColourful.size() - 12; ++length) {  // the last chunk says only that all is there
+  for (size_t length = 0; length < kColourful.size() - 12; ++length) {  // the last chunk only marks the end
     CAPTURE(length);
     CHECK(error_of(kColourful.substr(0, length)).find("is damaged, truncated or not a PNG file") !=
           std::string::npos);
@@ -81,7 +81,7 @@ TEST_CASE("read_png: files that are cut off, damaged or something else") {
   CHECK(error_of(flipped).find("is damaged") != std::string::npos);
   CHECK(error_of("GIF89a").find("make or copy it again") != std::string::npos);
 
-  // Images that a small file cannot hold, or nobody's memory.
+  // Images too large for a small file, or for any memory.
   const auto pretended = [](uint32_t width, uint32_t height) {
     std::string bytes = kColourful;
     const std::string header = big_endian(width) + big_endian(height) + std::string{8, kRgb, '\0', '\0', '\0'};
@@ -103,7 +103,7 @@ TEST_CASE("read_png: files that are cut off, damaged or something else") {
 
 namespace {
 
-/// Images of 2 × 1 pixels: two cats, and a dog in a folder of its own breed.
+/// Images of 2 × 1 pixels: two cats, and a dog in a subfolder for its breed.
 struct Animals {
   TemporaryFolder folder;
 

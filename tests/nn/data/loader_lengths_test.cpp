@@ -1,4 +1,4 @@
-/// Batches of examples of about one length.
+/// Batches of examples of similar lengths.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 using Batches = std::vector<std::vector<int64_t>>;
 
-/// Examples that are their own numbers.
+/// Each example is its own index.
 class Numbered : public nn::Dataset {
  public:
   explicit Numbered(int64_t size) : size_(size) {}
@@ -37,7 +37,7 @@ class Numbered : public nn::Dataset {
   std::atomic<int64_t> size_;
 };
 
-/// Lengths from `least` to `most`, about uniform, as ListOps' from 500 to 2,000.
+/// Lengths from `least` to `most`, about uniform, such as ListOps' from 500 to 2,000.
 std::vector<int64_t> lengths_of(int64_t count, int64_t least = 500, int64_t most = 2000) {
   Generator rng(17);
   return randint(least, most + 1, {count}, rng).to_vector<int64_t>();
@@ -110,7 +110,7 @@ TEST_CASE("Loader: batches by length hold every example once an epoch, and littl
     CHECK(seen.back().size() == 10);
     epochs.insert(seen);
     for (const auto& batch : seen) batches.insert(sorted(batch));
-    // The order of the batches is drawn, and another in each epoch.
+    // The order of the batches is random, and different in each epoch.
     std::vector<int64_t> longest;
     for (size_t i = 0; i < 300; ++i) longest.push_back(longest_of(seen[i], lengths));
     CHECK(mean_difference(longest, {longest.begin() + 1, longest.end()}) > 400);  // about 500, a third of the range
@@ -118,7 +118,7 @@ TEST_CASE("Loader: batches by length hold every example once an epoch, and littl
     before = longest;
   }
   CHECK(epochs.size() == 3);
-  CHECK(batches.size() == size_t{3} * 301);  // an example meets others in each epoch
+  CHECK(batches.size() == size_t{3} * 301);  // an example is with different ones in each epoch
 }
 
 TEST_CASE("Loader: a few batches by length are of four windows, so that they change from epoch to epoch") {
@@ -137,7 +137,7 @@ TEST_CASE("Loader: a few batches by length are of four windows, so that they cha
 
 TEST_CASE("Loader: batches by length depend on the seed and the epoch alone") {
   const Numbered data(203);
-  const std::vector<int64_t> lengths = lengths_of(203, 1, 9);  // of which many are the same
+  const std::vector<int64_t> lengths = lengths_of(203, 1, 9);  // many of them are equal
   const auto epochs = [&](uint64_t seed, int64_t prefetch, int64_t workers) {
     nn::Loader loader(data,
                       {.batch = 5, .seed = seed, .prefetch = prefetch, .num_workers = workers, .lengths = lengths});

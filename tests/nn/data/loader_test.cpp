@@ -24,7 +24,7 @@ using linnet::test::WithThreads;
 
 namespace {
 
-/// Examples that are their own numbers; the targets show the key.
+/// Each example is its own index; the targets show the key of the batch.
 class Numbers : public nn::Dataset {
  public:
   explicit Numbers(int64_t size, int64_t fails_at = -1) : size_(size), fails_at_(fails_at) {}
@@ -120,7 +120,7 @@ TEST_CASE("Loader: shuffles fairly") {
   std::map<Numbering, int> counts;
   for (int epoch = 0; epoch < 2400; ++epoch) ++counts[order(loader)];
   CHECK(counts.size() == 24);
-  // Each of 24 orders comes about 100 times; five standard deviations are 49.
+  // Each of 24 orders occurs about 100 times; five standard deviations are 49.
   for (const auto& [seen, count] : counts) CHECK(std::abs(count - 100) < 49);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("Loader: batches and their keys do not depend on prefetching or on thr
 
 namespace {
 
-/// Numbers whose first batch is made only when two others have been, or have failed.
+/// Examples whose first batch is finished only after two others, or after others have failed.
 class LateFirst : public Numbers {
  public:
   using Numbers::Numbers;
@@ -181,7 +181,7 @@ TEST_CASE("Loader: several workers make batches at the same time, which come in 
 
 TEST_CASE("Loader: with several workers, batches from before an error come first") {
   LateFirst data(20, 3);
-  data.others = 1;  // so the first batch is made once the second one has failed
+  data.others = 1;  // so the first batch is finished after the second has failed
   nn::Loader loader(data, {.batch = 2, .shuffle = false, .prefetch = 4, .num_workers = 2});
   CHECK(numbers_of(loader.next()->inputs) == Numbering{0, 1});
   CHECK_THROWS_WITH_AS(loader.next(), "example that fails", ValueError);

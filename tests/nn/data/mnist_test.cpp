@@ -42,7 +42,7 @@ void write_mnist(const TemporaryFolder& folder, uint32_t count) {
   }
 }
 
-/// How often each label comes.
+/// How often each label occurs.
 std::array<int64_t, 10> label_counts(const nn::LabelledImages& digits) {
   std::vector<int64_t> all(static_cast<size_t>(digits.size()));
   std::iota(all.begin(), all.end(), int64_t{0});
@@ -83,7 +83,7 @@ TEST_CASE("LabelledImages: a shift moves whole images, within its bound, by the 
     CHECK(std::abs(brightest % 28 - 5) <= 2);
     ++places[brightest];
   }
-  CHECK(places.size() == 25);  // every place in reach, each about 16 times
+  CHECK(places.size() == 25);  // every possible place, each about 16 times
   for (const auto& [place, count] : places) CHECK(count < 50);
 
   const Tensor once = digits.collate(first, {5, 1}).inputs;

@@ -99,7 +99,7 @@ TEST_CASE("CharText: nine tenths to train on, the rest to validate") {
   CHECK(one.train().empty());
   CHECK(one.validation().size() == 1);
   const nn::CharText letters("äöüßäöüßäöüßäöüßäöüß");
-  CHECK(letters.train().size() == 18);  // of characters, not of bytes
+  CHECK(letters.train().size() == 18);  // characters, not bytes
   CHECK(letters.vocabulary().decode(letters.validation()) == "üß");
 }
 
@@ -170,8 +170,8 @@ TEST_CASE("CharText: of a folder, all .txt files in the order of their names, ea
   write_bytes(folder / "c.txt", "third");
   write_bytes(folder / "d.md", "not this");
   std::filesystem::create_directories(folder / "e.txt");
-  write_bytes(folder / "._a.txt", "\x01\xff");             // as macOS leaves it beside a.txt
-  REQUIRE(mkfifo((folder / "f.txt").c_str(), 0600) == 0);  // of which nobody writes the other end
+  write_bytes(folder / "._a.txt", "\x01\xff");             // macOS writes such files beside a.txt
+  REQUIRE(mkfifo((folder / "f.txt").c_str(), 0600) == 0);  // no process writes to it
   const nn::CharText text = nn::CharText::read(folder.path());
   CHECK(whole(text) == "first\nsecond\nthird");
   CHECK(text.dropped_marks() == 1);
@@ -213,7 +213,7 @@ TEST_CASE("random_windows: targets are one ahead, every start is drawn, and the 
 TEST_CASE("Windows: follow each other without overlap, and what is left over is dropped") {
   const std::vector<int64_t> ids = counting(0, 12);
   const nn::Windows windows(ids, 4);
-  CHECK(windows.size() == 2);  // the last target of a third one is missing
+  CHECK(windows.size() == 2);  // the last target of a third window is missing
   const std::vector<int64_t> both{1, 0};
   const nn::Batch batch = windows.collate(both, {});
   CHECK(row(batch.inputs, 0) == counting(4, 8));

@@ -51,7 +51,7 @@ TEST_CASE("random_shift: every channel of an image moves alike, as MNIST's do") 
   nn::LabelledImages images(pixels, {0, 1}, 9, 5);
   const std::vector<int64_t> both{0, 1};
   const RandomKey key{3, 4};
-  // The digits' own normalisation is undone, so that what was moved in is 0.
+  // The digits' own normalisation is undone, so that the pixels that were shifted in are 0.
   const auto grey = [&] { return (images.collate(both, key).inputs * 0.3081 + 0.1307).reshape({2, 1, 9, 5}); };
   const Tensor still = grey();
   images.set_shift(2);
@@ -104,7 +104,7 @@ TEST_CASE("TransformedDataset: transforms follow each other, each with a stream 
   REQUIRE(keys.size() == 6);
   CHECK(keys[0] == keys[4]);
   CHECK(keys[1] == keys[5]);
-  // Neither transform draws what the other one, the data set itself or the next batch draws.
+  // The transforms, the data set itself and the next batch all draw different numbers.
   const std::set<std::pair<uint64_t, uint64_t>> all{keys[0], keys[1], keys[2], keys[3], {7, 8}, {7, 9}};
   CHECK(all.size() == 6);
 }

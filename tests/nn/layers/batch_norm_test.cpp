@@ -1,4 +1,4 @@
-/// Batch norm and group norm as layers: what no golden file holds.
+/// Batch norm and group norm as layers: properties that no golden file covers.
 
 #include <doctest/doctest.h>
 

@@ -61,8 +61,7 @@ TensorMap state_in(const Golden& golden, const std::string& prefix, DType dtype)
   return state;
 }
 
-/// Loads PyTorch's state_dict into `of`, and compares every step of training, that of evaluation, and the state
-/// after.
+/// Loads PyTorch's state_dict into `of`, and compares every training step, the evaluation, and the final state.
 void compare_steps(const Golden& golden, DType dtype, NormModel& model, nn::Module& of) {
   of.load_state(state_in(golden, "start.", dtype));
   const double bound = error_bound(golden, dtype);

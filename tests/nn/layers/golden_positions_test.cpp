@@ -18,7 +18,7 @@ void compare_sinusoidal(const Golden& golden, DType dtype) {
   check_near(golden, "output", table, error_bound(golden, dtype));
 }
 
-/// The sequence form with its gradients, and the step form, which rotates each token by the number of those before.
+/// The sequence form with its gradients, and the step form, which rotates each token by the number of earlier tokens.
 void compare_rotary_attention(const Golden& golden, DType dtype) {
   const Json& p = golden.parameters;
   nn::AttentionConfig config{.mechanism = p.at("mechanism"),

@@ -1,4 +1,4 @@
-/// Layers whose conventions no golden file holds: initial values, dropout, positions.
+/// Conventions of layers that no golden file covers: initial values, dropout, positions.
 
 #include <doctest/doctest.h>
 
@@ -135,7 +135,7 @@ TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
                                         std::sin(4.0), std::cos(4.0), std::sin(0.04), std::cos(0.04)};
   for (size_t i = 0; i < expected.size(); ++i) CHECK(table[i] == near(expected[i], 1e-14));
 
-  // A product of rotated vectors depends on the distance alone.
+  // A product of rotated vectors depends only on their distance.
   Generator rng(6);
   const Tensor q = randn({1, 8}, rng, DType::float64), k = randn({1, 8}, rng, DType::float64);
   const auto product = [&](int64_t i, int64_t j) { return sum(nn::rotate(q, i) * nn::rotate(k, j)).item<double>(); };

@@ -17,11 +17,11 @@ using Ids = std::vector<int64_t>;
 
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
-/// A model without weights: what it says of the next token depends on the source and all tokens before by chance.
+/// A model without weights. Its logits are a random function of the source and all earlier tokens.
 struct ToyModel {
   int64_t vocabulary = 5;
   uint64_t seed = 1;
-  int64_t levels = 0;  ///< logits are whole numbers below; with few of them there are ties. 0 stands for any number
+  int64_t levels = 0;  ///< logits are integers below this, so that few levels give ties; 0: any numbers
 
   std::vector<double> log_probs(int64_t source, const Ids& before) const {
     uint64_t key = seed * 1000 + static_cast<uint64_t>(source);
@@ -33,7 +33,7 @@ struct ToyModel {
   }
 };
 
-/// The model's state, by rows: a source and its target so far.
+/// The model's state. Each row has a source and its target so far.
 class ToyScorer {
  public:
   ToyScorer(ToyModel model, Ids sources) : model_(model), sources_(std::move(sources)), texts_(sources_.size()) {}
@@ -44,7 +44,7 @@ class ToyScorer {
               select(selected.to_vector<int64_t>(), sources.defined() ? sources.to_vector<int64_t>() : Ids{});
             }};
   }
-  size_t steps = 0, rows = 0;  ///< that were asked for
+  size_t steps = 0, rows = 0;  ///< numbers of requested steps and rows
 
  private:
   Tensor step(const Ids& ids) {
@@ -97,7 +97,7 @@ double score_of(const nn::BeamSearchOptions& o, double sum, int64_t length) {
   return sum / std::pow((5.0 + static_cast<double>(length)) / 6.0, o.length_penalty);
 }
 
-/// The rules, as slowly as they read.
+/// The rules of beam search, written plainly and slowly.
 nn::BeamHypothesis slow_search(const ToyModel& model, int64_t source, const nn::BeamSearchOptions& o) {
   struct Open {
     Ids ids;
@@ -119,7 +119,7 @@ nn::BeamHypothesis slow_search(const ToyModel& model, int64_t source, const nn::
         all.push_back({open[beam].sum + log_probs[static_cast<size_t>(id)], beam, id});
       }
     }
-    std::ranges::stable_sort(all, std::ranges::greater{}, &Extension::sum);  // they are by beam and id
+    std::ranges::stable_sort(all, std::ranges::greater{}, &Extension::sum);  // they are sorted by beam and id
     if (std::ssize(all) > 2 * o.num_beams) all.resize(static_cast<size_t>(2 * o.num_beams));
     std::vector<Open> next;
     for (size_t place = 0; place < all.size(); ++place) {
@@ -144,7 +144,7 @@ nn::BeamHypothesis slow_search(const ToyModel& model, int64_t source, const nn::
   return closed.at(0);
 }
 
-/// The best of all hypotheses that there are.
+/// The best of all possible hypotheses.
 nn::BeamHypothesis best_of_all(const ToyModel& model, int64_t source, const nn::BeamSearchOptions& o, const Ids& ids,
                                double sum) {
   nn::BeamHypothesis best{ids, std::ssize(ids) == o.max_length ? score_of(o, sum, o.max_length) : kImpossible};
@@ -219,7 +219,7 @@ TEST_CASE("beam search of one beam without a length penalty is greedy") {
     double sum = 0;
     while (std::ssize(greedy) < options.max_length) {
       std::vector<double> log_probs = model.log_probs(0, greedy);
-      log_probs[0] = kImpossible;  // the token of the beginning
+      log_probs[0] = kImpossible;  // the start token
       const auto best = std::ranges::max_element(log_probs);
       sum += *best;
       if (best - log_probs.begin() == options.eos_token_id) break;
@@ -265,7 +265,7 @@ TEST_CASE("beam search: sources do not meet, and finished ones leave the batch")
 }
 
 TEST_CASE("beam search where few tokens or none are left") {
-  // With every token but one banned there is one beam; when that may not be repeated, the text ends.
+  // If all tokens except one are banned, there is one beam. When this token may not be repeated, the text ends.
   const ToyModel model{.vocabulary = 5};
   nn::BeamSearchOptions options{
       .num_beams = 3, .min_length = 8, .max_length = 8, .no_repeat_ngram_size = 0, .suppress_tokens = {2, 3}};
@@ -303,7 +303,7 @@ TEST_CASE("beam search of a model: greedy, scores and batches") {
       const Tensor log_probs = log_softmax(
           model(source.narrow(0, row, 1), mask.narrow(0, row, 1), tensor(inputs).unsqueeze(0)).squeeze(0));
       const double sum = gather(log_probs, 1, tensor(next).unsqueeze(1)).sum().item();
-      if (std::string_view(mechanism) != "reformer") {  // whose chunks depend on the number of tokens
+      if (std::string_view(mechanism) != "reformer") {  // its chunks depend on the number of tokens
         CHECK(std::abs(found[i].score - score_of(options, sum, std::ssize(next))) < 1e-5);
       }
       // Alone, and without padding.

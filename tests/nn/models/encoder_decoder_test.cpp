@@ -26,7 +26,7 @@ nn::EncoderDecoderConfig small_model(const std::string& encoder = "softmax", con
           .cross = {.mechanism = cross}};
 }
 
-/// Options with which 20 tokens are many.
+/// Options for which 20 tokens are many.
 std::any options_for_few_tokens(const std::string& mechanism) {
   if (mechanism == "linformer") return nn::LinformerConfig{.rank = 4};
   if (mechanism == "longformer") return nn::LongformerConfig{.window = 4};
@@ -37,7 +37,7 @@ std::any options_for_few_tokens(const std::string& mechanism) {
   return {};
 }
 
-/// Every mechanism in the encoder, every causal one in the decoder, and every one with cross-attention there.
+/// Every mechanism in the encoder, every causal one in the decoder, and every one with cross-attention between them.
 std::vector<nn::EncoderDecoderConfig> all_configs() {
   std::vector<nn::EncoderDecoderConfig> all;
   for (const std::string& mechanism : nn::attention_mechanisms()) {
@@ -159,11 +159,12 @@ TEST_CASE("EncoderDecoder: the step form gives what the sequence form gives, and
     const NoGrad no_grad;
     const Tensor source = randint(0, 11, {3, 9}, rng), mask = source_mask_of({9, 4, 6}, 9);
     const Tensor target = randint(0, 11, {3, 8}, rng), logits = model(source, mask, target);
-    // The chunks of reformer depend on the number of tokens, so its sequence form of a shorter text is another one.
+    // The chunks of reformer depend on the number of tokens, so its sequence form gives other results for a shorter
+    // text.
     const bool same = config.decoder.mechanism != "reformer" && config.decoder.mechanism != "bigbird";
     if (same) CHECK(largest_difference(by_steps(model, source, mask, target), logits) < 1e-12);
     if (same) CHECK(largest_difference(model(source, mask, target.narrow(1, 0, 5)), logits.narrow(1, 0, 5)) < 1e-12);
-    // Other sources of the batch, and the amount of padding, change rounding alone.
+    // Other sources in the batch, and the amount of padding, only change rounding.
     const bool blocks =
         config.block.attention.mechanism == "bigbird" || config.block.attention.mechanism == "reformer";
     const Tensor alone = model(source.narrow(0, 1, 1).narrow(1, 0, 4), {}, target.narrow(0, 1, 1));
@@ -184,7 +185,7 @@ TEST_CASE("EncoderDecoder: a state that is selected from goes on as targets that
                  third = randint(0, 11, {2}, rng);
     nn::EncoderDecoderState state = model.start(source, mask);
     model.step(state, first);
-    // Two targets each for the first and last source; then of the last source alone, in another order.
+    // Two targets each for the first and last source; then only for the last source, in another order.
     state.select(tensor({0, 0, 2, 2}, DType::int64), tensor({0, 2}, DType::int64));
     model.step(state, second);
     state.select(tensor({3, 2}, DType::int64), tensor({1}, DType::int64));

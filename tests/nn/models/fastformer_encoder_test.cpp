@@ -34,7 +34,7 @@ nn::FastformerEncoderConfig config_of(const Safetensors& file) {
           .dropout = 0};
 }
 
-/// The gradients that fixtures hold, by the names of our parameters.
+/// The gradients in the golden file, by the names of linnet's parameters.
 const std::map<std::string, std::string> kGradients{
     {"layers.0.attention.query.weight", "encoders.0.attention.self.query.weight"},
     {"layers.0.attention.w_q", "encoders.0.attention.self.query_att.weight"},

@@ -21,7 +21,7 @@ nn::AdamWConfig optimizer_config(const Json& p) {
   return {.lr = p.at("lr"), .beta1 = p.at("betas")[0], .beta2 = p.at("betas")[1], .eps = p.at("eps")};
 }
 
-/// The logits and gradients of the first step, the losses of five, and where they lead.
+/// The logits and gradients of the first step, the losses of five steps, and the parameters after them.
 void compare_decoder(const Golden& golden, DType dtype) {
   const double bound = error_bound(golden, dtype);
   const Json& adamw = golden.parameters.at("adamw");

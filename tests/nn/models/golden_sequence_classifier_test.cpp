@@ -36,7 +36,7 @@ void compare_sequence_classifier(const Golden& golden, DType dtype) {
                             : model(input("ids"), input("padding_mask"));
   TensorMap leaves;
   for (const auto& [name, parameter] : model.named_parameters()) leaves[name] = parameter;
-  leaves.erase("pool.fc2.bias");  // it cancels, so that its gradient is rounding
+  leaves.erase("pool.fc2.bias");  // it cancels, so that its gradient is only rounding
   check_with_gradients(golden, logits, leaves, error_bound(golden, dtype));
 }
 

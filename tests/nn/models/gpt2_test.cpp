@@ -1,4 +1,4 @@
-/// Weights as Hugging Face's transformers saves them give the logits that it computes.
+/// Weights saved by Hugging Face's transformers give the same logits here as there.
 
 #include <doctest/doctest.h>
 

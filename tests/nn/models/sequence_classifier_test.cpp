@@ -26,7 +26,7 @@ nn::SequenceClassifierConfig small_classifier(const std::string& mechanism = "so
           .block = {.attention = {.mechanism = mechanism, .width = 8, .heads = 2}, .hidden = 12}};
 }
 
-/// Options of the mechanism with which 20 tokens are many.
+/// Options of the mechanism for which 20 tokens are many.
 std::any small_options(const std::string& mechanism) {
   if (mechanism == "linformer") return nn::LinformerConfig{.rank = 4};
   if (mechanism == "longformer") return nn::LongformerConfig{.window = 4};
@@ -130,7 +130,7 @@ TEST_CASE("SequenceClassifier: every mechanism learns, and what padding holds ch
 
 TEST_CASE("SequenceClassifier: the amount of padding changes results by rounding alone") {
   for (const std::string& mechanism : nn::attention_mechanisms()) {
-    if (mechanism == "bigbird" || mechanism == "reformer") continue;  // whose blocks depend on the number of tokens
+    if (mechanism == "bigbird" || mechanism == "reformer") continue;  // their blocks depend on the number of tokens
     for (const nn::Pooling pooling : kPoolings) {
       CAPTURE(mechanism);
       CAPTURE(static_cast<int>(pooling));
@@ -188,7 +188,7 @@ TEST_CASE("SequenceClassifier: dropouts act in training alone, each by itself") 
   const nn::SequenceClassifier model(rng, config);
   for (auto& [name, parameter] : model.named_parameters()) {
     if (name.find("out.") != std::string::npos || name.find("mlp.fc2.") != std::string::npos) {
-      nn::init::zeros_(parameter);  // the branches give 0, so that the dropout of the embeddings is left
+      nn::init::zeros_(parameter);  // the branches give 0, so that only the dropout of the embeddings remains
     }
   }
   const Tensor ids = randint(0, 11, {2, 6}, rng);
@@ -352,7 +352,7 @@ TEST_CASE("SequenceClassifier: a linear head, and embeddings of another width wi
   const Tensor expected = matmul(pooled, state.at("fc2.weight").transpose(0, 1)) + state.at("fc2.bias");
   CHECK(largest_difference(model(ids, padding_mask), expected) < 1e-6);
 
-  // The map gives what a table of mapped embeddings gives.
+  // The result must be that of a table of mapped embeddings.
   config.embedding_width = 8;
   nn::SequenceClassifier plain(rng, config);
   CHECK(!plain.state().contains("map.weight"));

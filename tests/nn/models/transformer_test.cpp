@@ -71,11 +71,11 @@ TEST_CASE("DecoderLM: the state of linear mechanisms has one size, and is right 
       return memory_stats().live;
     };
     const int64_t early = live_after(kEarly), late = live_after(kLate);
-    CHECK((late == early) == (mechanism != "softmax"));  // which keeps all keys and values
+    CHECK((late == early) == (mechanism != "softmax"));  // it keeps all keys and values
     CHECK(largest_difference(logits, model(ids).select(1, kLate - 1)) < 1e-12);
   };
   for (const std::string& mechanism : nn::causal_mechanisms()) {
-    // Longformer keeps the rows of a window in memory for twice as many.
+    // Longformer keeps the rows of a window in a buffer for twice as many.
     if (!nn::find_mechanism(mechanism).step || mechanism == "longformer") continue;
     check(mechanism, nn::Positions::none);
     check(mechanism, nn::Positions::sinusoidal);
@@ -116,7 +116,7 @@ TEST_CASE("DecoderLM: every kind of positions changes the result") {
     nn::DecoderConfig config = small_decoder("softmax", positions);
     nn::DecoderLM model(rng, config, DType::float64);
     for (auto& [name, tensor] : model.named_parameters()) {
-      Generator same(4);  // whatever the positions drew
+      Generator same(4);  // the same weights, whatever the positions drew
       nn::init::uniform_(tensor, same, -0.5, 0.5);
     }
     return model(randint(0, 11, {1, 8}, text));
@@ -220,7 +220,8 @@ TEST_CASE("PatchClassifier: patches are squares of the image") {
     const NoGrad guard;
     CHECK(model(rand({2, 784}, rng)).shape() == Shape{2, 10});
   }
-  // Without positions only the set of patches counts: exchanging two of them changes nothing, two pixels do.
+  // Without positions only the set of patches matters: exchanging two patches changes nothing, exchanging two pixels
+  // does.
   Generator rng(7);
   const nn::PatchClassifier model(
       rng,

@@ -71,7 +71,7 @@ TEST_CASE("AveragedWeights: the averages while it lives, then the weights to the
   {
     const nn::AveragedWeights guard(average);
   }
-  CHECK_THROWS_AS(backward(loss), AutogradError);  // an edit in place, of which the tape knows
+  CHECK_THROWS_AS(backward(loss), AutogradError);  // an edit in place, which the tape notices
 }
 
 TEST_CASE("ExponentialMovingAverage: a resumed one goes on to the same bits, and refuses a state that does not fit") {

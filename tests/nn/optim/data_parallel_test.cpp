@@ -52,11 +52,11 @@ struct Run {
   uint64_t draws = 0;
 };
 
-/// Trains with `ranks` threads, and returns what rank 0 has; the others must have the same.
+/// Trains with `ranks` threads, and returns the result of rank 0; the others must have the same.
 Run train(int ranks, const nn::DataParallelOptions& options, Device device = Device::cpu) {
   std::vector<Run> runs(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](ProcessGroup& group) {
-    Generator rng(kSeed + static_cast<uint64_t>(group.rank()));  // rank 0's is taken
+    Generator rng(kSeed + static_cast<uint64_t>(group.rank()));  // DataParallel copies rank 0's
     Model model(rng, device);
     nn::DataParallel parallel(group, model, options);
     nn::AdamW optimizer(model.parameters(), {.lr = 0.05, .weight_decay = 0.1});
@@ -178,7 +178,7 @@ TEST_CASE("DataParallel: gradients are on their way before the last backward end
   run_ranks(2, [](ProcessGroup& group) {
     Generator rng(3);
     Model model(rng);
-    model.never.freeze();  // it would hold up those that are before it in the model
+    model.never.freeze();  // otherwise parameters before it in the model would wait for its gradient
     nn::DataParallel parallel(group, model, {.shards = 2, .bucket_bytes = 1});
     const Data data = data_of(0);
     int64_t sent = -1;
@@ -196,7 +196,7 @@ TEST_CASE("DataParallel: gradients are on their way before the last backward end
 
 TEST_CASE("DataParallel: a gradient that fills a bucket is summed where it lies") {
   run_ranks(2, [](ProcessGroup& group) {
-    const auto bytes = [&] {  // of both ranks, which are threads of this process
+    const auto bytes = [&] {  // bytes of both ranks, which are threads of this process
       group.barrier();
       const int64_t live = memory_stats().live;
       group.barrier();

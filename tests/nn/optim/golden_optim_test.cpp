@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string> kNames = {"weight", "bias"};
 
-/// What all optimizers start from, and their gradients.
+/// The initial parameters of all optimizers, and their gradients.
 Golden shared_inputs() {
   const std::vector<Golden> all = read_goldens("optim");
   return *std::find_if(all.begin(), all.end(), [](const Golden& golden) { return golden.op() == "inputs"; });
@@ -68,7 +68,7 @@ std::unique_ptr<nn::Optimizer> make_muon(Groups groups, const Json& options) {
   return std::make_unique<nn::Muon>(std::move(groups), config);
 }
 
-/// Sets rate and momentum of each step as OneCycleLR, where the case has a `cycle`.
+/// Sets rate and momentum of each step as OneCycleLR, if the case has a `cycle`.
 std::function<void(int step)> cycle_of(const Golden& golden, nn::Optimizer& optimizer) {
   if (!golden.parameters.contains("cycle")) return [](int) {};
   const Json& p = golden.parameters.at("cycle");

@@ -72,7 +72,7 @@ void compare_plateau(const Golden& golden, DType dtype) {
   }
 }
 
-/// Every rate by itself: the last ones are too small to show in the norm of all.
+/// Compares every rate separately, since the last ones are too small to matter in the norm of all.
 Comparison rates(nn::Schedule (*make)(const Json& parameters)) {
   return [make](const Golden& golden, DType dtype) {
     const nn::Schedule rate = make(golden.parameters);

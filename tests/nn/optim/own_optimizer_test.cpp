@@ -15,7 +15,7 @@ struct SignSGD : nn::Optimizer {
   }
 };
 
-/// Plain gradient descent by a rule of a user's own, which also notes how many steps were counted.
+/// Plain gradient descent as a user's own optimizer, which also records how many steps were counted.
 struct OwnSGD : nn::Optimizer {
   OwnSGD(std::vector<Tensor> parameters, double lr)
       : Optimizer({{.parameters = std::move(parameters)}}, lr, /*weight_decay=*/0, /*moments=*/1) {}

@@ -31,7 +31,7 @@ using linnet::test::TemporaryFolder;
 
 namespace {
 
-/// Layers of different sizes, of which one is frozen, one trains in some steps only, and one never.
+/// Layers of different sizes. One is frozen, one is trained only in some steps, and one is never used.
 struct Layers : nn::Module {
   Layers(Generator& rng, Device device) : Module(rng, DType::float32, device) { frozen.freeze(); }
   nn::Linear frozen{*this, "frozen", 6, 9};
@@ -52,7 +52,7 @@ std::vector<Tensor> matrices_of(const std::vector<Tensor>& parameters) {
   return nn::decay_matrices_only(parameters, 0)[0].parameters;
 }
 
-/// All optimizers, with the options that give them most state.
+/// All optimizers, with the options that give them the most state.
 const std::vector<std::pair<std::string, Make>>& optimizers() {
   static const std::vector<std::pair<std::string, Make>> all{
       {"SGD", [](const auto& p) { return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1}); }},
@@ -75,7 +75,7 @@ const std::vector<std::pair<std::string, Make>>& optimizers() {
   return all;
 }
 
-/// A rank in training. All ranks compute the gradients of all data, so that any number of them can be tried.
+/// A rank in training. All ranks compute the gradients of all data, so that any number of ranks can be tested.
 struct Training {
   Training(ProcessGroup& group, const Make& make, const std::filesystem::path& path, uint64_t seed = 3,
            Device device = Device::cpu)
@@ -93,7 +93,7 @@ struct Training {
     const Device device = model.device();
     linnet::backward(cross_entropy(model(x.to(device), step % 2 == 1), targets.to(device)));
   }
-  /// As the trainers: a rate for each step, and gradients clipped by their norm.
+  /// Trains as the trainers do: with a rate for each step, and gradients clipped by their norm.
   void run(int64_t steps) {
     for (; step < steps; ++step) {
       optimizer->set_lr(0.02 / static_cast<double>(1 + step));
@@ -117,7 +117,8 @@ struct Training {
   nn::Checkpoint checkpoint;
 };
 
-/// The same without ranks: the optimizer alone. Writes checkpoints of steps 3 and 6, and returns the weights then.
+/// The same without ranks, with the plain optimizer. Writes checkpoints of steps 3 and 6, and returns the weights
+/// then.
 std::vector<Tensor> train_alone(const Make& make, const TemporaryFolder& folder) {
   ProcessGroup group;
   Training alone(group, make, folder / "unused");
@@ -279,8 +280,8 @@ TEST_CASE("ZeroRedundancyOptimizer: saving and loading take a few tensors more, 
     const int64_t of_load = peak_of([&] { checkpoint.load(); });
     if (group.rank() == 0) std::tie(peak_of_save, peak_of_load) = std::pair(of_save, of_load);
   });
-  CHECK(peak_of_save < 4 * kMatrix);                 // two ranks, and some room
-  CHECK(peak_of_load < (2 * kCount + 4) * kMatrix);  // each rank reads its half of the moments alone
+  CHECK(peak_of_save < 4 * kMatrix);                 // two ranks, with a margin
+  CHECK(peak_of_load < (2 * kCount + 4) * kMatrix);  // each rank reads only its half of the moments
 }
 
 TEST_CASE(
@@ -296,7 +297,7 @@ TEST_CASE(
     REQUIRE(optimizer.owners() == std::vector<int>{0, 0, 1, 0, 1, 0});
     REQUIRE(optimizer.needs("lr"));
     REQUIRE(optimizer.needs("2.moment1") == (group.rank() == 1));
-    REQUIRE(optimizer.needs("6.moment1"));  // of no parameter: load_state refuses it
+    REQUIRE(optimizer.needs("6.moment1"));  // belongs to no parameter, so load_state refuses it
   });
 }
 
@@ -353,7 +354,7 @@ TEST_CASE("ZeroRedundancyOptimizer: mistakes are told on all ranks, and change n
     REQUIRE(has(message, "rank 0: ") == (group.rank() == 1));
 
     {
-      std::optional<test::FileCalls> calls;  // the disk fails once all tensors are there
+      std::optional<test::FileCalls> calls;  // the disk fails when all tensors are ready
       if (group.rank() == 0) calls.emplace(folder.path()).fail({"fsync", folder / ".a.tmp"}, ENOSPC);
       const std::string full = message_of([&] { training.checkpoint.save(group); });
       REQUIRE(has(full, std::strerror(ENOSPC)));

@@ -15,8 +15,8 @@ struct Model : nn::Module {
   Model(Generator& rng, DType dtype) : Module(rng, dtype) {}
 };
 
-/// Builds the layer with the case's options, loads PyTorch's parameters by their names, and compares. Where there are
-/// lengths, a mask of the same steps gives the same bits.
+/// Builds the layer with the case's options, loads PyTorch's parameters by their names, and compares. If the case has
+/// lengths, a mask of the same steps must give the same bits.
 template <class Layer, class Inputs>
 void compare_recurrent(const Golden& golden, DType dtype) {
   const auto& p = golden.parameters;

@@ -1,4 +1,4 @@
-/// GRU and LSTM as modules: what no golden file holds.
+/// GRU and LSTM as modules: properties that no golden file covers.
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-/// Training beside a plain reference, which counts all pairs of the whole text anew for every merge.
+/// Compares training with a plain reference, which counts all pairs of the whole text again for every merge.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ struct Merged {
   std::vector<std::vector<std::string>> pieces;  ///< of the text, after all merges
 };
 
-/// Merges pairs, of equally frequent ones the one that the text has first.
+/// Merges the most frequent pairs. Of equally frequent pairs, it takes the first in the text.
 Merged slow_merges(std::string_view text, size_t count, int64_t min_frequency) {
   std::vector<std::vector<std::string>> pieces;
   while (!text.empty()) {
@@ -59,8 +59,8 @@ Merged slow_merges(std::string_view text, size_t count, int64_t min_frequency) {
   return {merges, pieces};
 }
 
-/// Checks that tokens from 256 on are those of the reference's merges, and that they encode the text as its pieces
-/// ended.
+/// Checks that tokens from 256 on are those of the reference's merges, and that they encode the text as the
+/// reference's final pieces.
 void check_training(const std::string& text, size_t merges, int64_t min_frequency) {
   const nn::BytePairOptions options{.vocab_size = 256 + static_cast<int64_t>(merges), .min_frequency = min_frequency};
   const auto tokenizer = nn::BytePairTokenizer::train(text, options);

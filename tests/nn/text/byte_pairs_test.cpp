@@ -1,4 +1,4 @@
-/// Byte pairs beside Hugging Face's tokenizers; goldens/tokenizer_cases.py made the files and the cases.
+/// Compares byte pairs with Hugging Face's tokenizers; goldens/tokenizer_cases.py made the files and the cases.
 
 #include <linnet/nn/text/byte_pairs.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 const fs::path kFolder = fs::path(LINNET_TEST_DATA) / "goldens/tokenizer";
 
-/// What Hugging Face makes of some bytes.
+/// Hugging Face's result for some bytes.
 struct Case {
   std::string bytes;
   std::vector<size_t> pieces;
@@ -107,7 +107,7 @@ TEST_CASE("BytePairTokenizer: an id that is outside the vocabulary is named") {
 
 TEST_CASE("BytePairTokenizer: a long piece, and a piece that comes again, have the ids of the rule") {
   const auto tokenizer = nn::BytePairTokenizer::train("aaaa aaaa aaaa", {.vocab_size = 259});  // aa, aaaa, Ġaaaa
-  const std::string run(1'000'001, 'a');  // takes hours where the cost is quadratic
+  const std::string run(1'000'001, 'a');  // would take hours if the cost were quadratic
   const std::vector<int64_t> ids = tokenizer.encode(run);
   CHECK(ids.size() == 250'001);
   CHECK(tokenizer.decode(ids) == run);

@@ -79,7 +79,7 @@ TEST_CASE("read_glove: word2vec's first line is passed over") {
 }
 
 TEST_CASE("read_glove: words without a vector have the mean and the covariance of the others") {
-  // Two numbers that depend on each other, and one that is nearly always 2.
+  // Two entries that are correlated, and one that is nearly always 2.
   std::string file, text;
   constexpr int kKnown = 500, kMissing = 20000;
   for (int i = 0; i < kKnown; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("read_glove: words without a vector have the mean and the covariance o
   for (size_t i = 0; i < 9; ++i) CHECK(std::abs(drawn_covariance[i] - covariance[i]) < 0.15);
   CHECK(covariance[0] == doctest::Approx(4.5).epsilon(0.05));
   CHECK(std::abs(covariance[1]) > 4);
-  CHECK(drawn_covariance[8] / (covariance[8] + 1e-6) == doctest::Approx(1).epsilon(0.03));  // what is added to each
+  CHECK(drawn_covariance[8] / (covariance[8] + 1e-6) == doctest::Approx(1).epsilon(0.03));  // 1e-6 is added to each
 }
 
 TEST_CASE("read_glove: the same where there are fewer vectors than numbers in one") {
@@ -109,7 +109,7 @@ TEST_CASE("read_glove: the same where there are fewer vectors than numbers in on
   CHECK(mean[0] == doctest::Approx(2.5).epsilon(0.02));
   CHECK(mean[2] == doctest::Approx(1).epsilon(0.06));
   for (size_t i = 0; i < 9; ++i) CHECK(std::abs(covariance[i] - expected[i]) < 0.2);
-  CHECK(covariance[4] == doctest::Approx(1e-6).epsilon(0.05));  // what is added to each
+  CHECK(covariance[4] == doctest::Approx(1e-6).epsilon(0.05));  // added to each
 }
 
 TEST_CASE("read_glove: the seed decides what is drawn, and the number of threads does not") {

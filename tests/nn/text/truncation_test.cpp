@@ -1,4 +1,4 @@
-/// Files of texts and vectors that end too early, at every byte.
+/// Files of texts and vectors, cut off at every byte.
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ void save_tokenizer(const fs::path& folder) {
   nn::BytePairTokenizer::train(text, {.vocab_size = 275, .special_tokens = {"<|end|>"}}).save(folder);
 }
 
-/// What BytePairTokenizer::save writes for these lines of merges.txt.
+/// The files that BytePairTokenizer::save writes for these lines of merges.txt.
 std::string as_saved(const std::string& lines) {
   const std::string merges = lines.substr(std::min(lines.find('\n'), lines.size() - 1) + 1);
   return "#version: 0.2\n" + merges + (merges.empty() || merges.ends_with('\n') ? "" : "\n");
@@ -35,7 +35,7 @@ std::string as_saved(const std::string& lines) {
 
 using Rows = std::vector<std::vector<float>>;
 
-/// The numbers of the lines "word number number …"; nothing where they are not all numbers, or not of one width.
+/// The numbers of the lines "word number number …"; nothing if some are not numbers, or if lines differ in width.
 std::optional<Rows> numbers_in(const std::string& text) {
   Rows rows;
   std::istringstream lines(text);

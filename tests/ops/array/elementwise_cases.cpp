@@ -17,13 +17,13 @@ using Inputs = std::vector<Tensor>;
 using One = std::function<Tensor(const Tensor&)>;
 using Two = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-/// Values that `seed` decides on, of either sign, 0.2 or more from 0.
+/// Values given by `seed`, of either sign, 0.2 or more from 0.
 Tensor away_from_zero(const Shape& shape, uint64_t seed) {
   const Tensor x = uniform(shape, seed);
   return x + 0.2 * sign(x);
 }
 
-/// `draw` makes inputs of every shape; one more covers `domain`, so that no branch of f goes unseen.
+/// `draw` makes inputs of every shape. One more input covers `domain`, so that every branch of f is tested.
 void add_one(Registry& registry, const std::string& op, const One& f, const std::function<Tensor(const Shape&)>& draw,
              const std::string& kind = "", const Domain& domain = {}) {
   const auto add = [&](const std::string& variant, const Shape& shape) {
@@ -39,7 +39,7 @@ void add_one(Registry& registry, const std::string& op, const One& f, const std:
       {op, kind + "wide", {spread_over(domain)}, [f](const Inputs& in) { return f(in[0]); }});
 }
 
-/// `draw` makes the operand that it is told the number of, 0 or 1.
+/// `draw` makes the operand with the given number, 0 or 1.
 void add_two(Registry& registry, const std::string& op, const Two& f,
              const std::function<Tensor(const Shape&, uint64_t operand)>& draw, const Domain& domain = {}) {
   const auto add = [&](const std::string& variant, const Shape& a, const Shape& b) {
@@ -54,7 +54,7 @@ void add_two(Registry& registry, const std::string& op, const Two& f,
   add("size 1", {1}, {1});
   add("empty", {0, 3}, {3});
   add("empty by size 1", {1, 3}, {0, 1});
-  // Each number of one operand meets one of another place in the domain, and never an equal one.
+  // Each number of one operand is combined with a number elsewhere in the domain, and never with an equal one.
   const Tensor wide = spread_over(domain), other = concat({wide.narrow(0, 13, 27), wide.narrow(0, 0, 13)}, 0);
   registry.differentiable.push_back({op, "wide", {wide, other}, [f](const Inputs& in) { return f(in[0], in[1]); }});
 }
@@ -169,7 +169,7 @@ void add_functions(Registry& registry) {
   add_one(registry, "dropout", keep, any, "not training, ");
 }
 
-/// Of several inputs, or along a dim.
+/// Adds cases of several inputs, or along a dim.
 void add_others(Registry& registry) {
   const auto add_lerp = [&](const std::string& variant, const Shape& start, const Shape& end, const Shape& weight) {
     registry.differentiable.push_back({"lerp",

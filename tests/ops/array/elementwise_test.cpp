@@ -66,7 +66,7 @@ TEST_CASE("arithmetic: integers stay integers, to 64 bits") {
 }
 
 TEST_CASE("arithmetic: every layout of the operands") {
-  // Long enough for several tasks and for the tails of vectors, against plain loops.
+  // Long enough for several tasks and for the tails of vectors; compared with plain loops.
   const int64_t rows = 37, columns = 1031;
   const Tensor full = uniform({rows, columns}, 1);
   const Tensor row = uniform({columns}, 2), column = uniform({rows, 1}, 3), one = uniform({}, 4);
@@ -131,7 +131,7 @@ TEST_CASE("arithmetic: maximum and minimum carry NaN and share ties") {
   }
   CHECK(gradient([](const Tensor& x) { return maximum(x, 1); }, tensor({0, 1, 2})) == Doubles{0, 0.5, 1});
   CHECK(gradient([](const Tensor& x) { return minimum(x, 1); }, tensor({0, 1, 2})) == Doubles{1, 0.5, 0});
-  // Where one is NaN, both have the whole gradient, as in PyTorch.
+  // If one is NaN, both get the whole gradient, as in PyTorch.
   for (const bool larger : {true, false}) {
     const auto either = [larger](const Tensor& x, const Tensor& y) { return larger ? maximum(x, y) : minimum(x, y); };
     CHECK(gradient([&](const Tensor& x) { return either(x, tensor({kNan, 1, kNan})); }, tensor({1, kNan, kNan})) ==
@@ -155,7 +155,7 @@ TEST_CASE("arithmetic: a backward keeps only what a gradient needs") {
   const int64_t before = memory_stats().live;
   Tensor y = x * 2;
   y = y + 1;
-  CHECK(memory_stats().live - before < 2 * 1000 * 8);  // y, and a number or two; neither x·2 nor a copy of x
+  CHECK(memory_stats().live - before < 2 * 1000 * 8);  // y, and one or two numbers; neither x·2 nor a copy of x
 }
 
 // ---- Comparisons and choices ----
@@ -208,7 +208,7 @@ TEST_CASE("compare: where and masked_fill") {
   CHECK(values(masked_fill(ones({2, 3}), c, -kInfinity)) ==
         Doubles{-kInfinity, 1, -kInfinity, -kInfinity, 1, -kInfinity});
   CHECK(where(c, arange(3), 0).to_vector<int64_t>() == Ints{0, 0, 2});
-  // What is not chosen does not reach the gradient, not even as 0·∞.
+  // Elements that are not selected do not affect the gradient, not even as 0·∞.
   CHECK(gradient([&](const Tensor& x) { return masked_fill(x, c, 0); }, tensor({1, 2, 3})) == Doubles{0, 1, 0});
   CHECK_THROWS_AS(where(tensor({1, 0, 1}), ones({3}), ones({3})), DTypeError);
   CHECK_THROWS_AS(where(c, ones({3}), arange(3)), DTypeError);

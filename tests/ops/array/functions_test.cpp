@@ -14,7 +14,8 @@
 
 #include "tests/support/values.h"
 
-/// Values at the ends, at halves and at zeros of either sign. The golden test has the others, and gradients.
+/// Values at the ends of domains, at halves and at zeros of either sign. The golden test has other values, and
+/// gradients.
 
 using namespace linnet;
 using test::Bools;
@@ -26,14 +27,15 @@ using test::values;
 
 namespace {
 
-/// Equal but for a few roundings. Zeros and infinities have the same sign, and NaN is NaN.
+/// Checks that the values are equal except for a few roundings, with equal signs of zeros and infinities, and equal
+/// NaNs.
 bool agrees(double y, double exact, double eps) {
   if (std::isnan(exact)) return std::isnan(y);
   if (exact == 0 || std::isinf(exact)) return y == exact && std::signbit(y) == std::signbit(exact);
   return std::abs(y - exact) <= 4 * eps * std::abs(exact);
 }
 
-/// `exact` of the same numbers, in both dtypes.
+/// Compares with `exact` for the same numbers, in both dtypes.
 template <class F, class Exact>
 void check_all(const char* name, F f, Exact exact, const Doubles& at) {
   const Doubles wide = values(f(tensor(at)));
@@ -226,7 +228,7 @@ TEST_CASE("compare: NaN, infinities and finite numbers") {
   const Tensor x = tensor({kNan, kInfinity, -kInfinity, -0.0, 3e38, -5}, DType::float64);
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Tensor y = x.to(dtype);
-    const AnomalyMode anomaly;  // they look for NaN, and make none
+    const AnomalyMode anomaly;  // these ops look for NaN, and must not make one
     CHECK(isnan(y).to_vector<bool>() == Bools{true, false, false, false, false, false});
     CHECK(isinf(y).to_vector<bool>() == Bools{false, true, true, false, false, false});
     CHECK(isfinite(y).to_vector<bool>() == Bools{false, false, false, true, true, true});
@@ -245,12 +247,12 @@ TEST_CASE("compare: isclose, element by element") {
   CHECK(isclose(a, b).to_vector<bool>() == Bools{true, false, true, false, true, false, false, false});
   CHECK(isclose(a, b, 1e-5, 1e-8, true).to_vector<bool>() ==
         Bools{true, false, true, true, true, false, false, false});
-  // The tolerance is of b, and not of a.
+  // The tolerance is relative to b, and not to a.
   CHECK(isclose(tensor({10}), tensor({11}), 0.095, 0).item<bool>());
   CHECK_FALSE(isclose(tensor({11}), tensor({10}), 0.095, 0).item<bool>());
   CHECK(isclose(tensor({0}), tensor({0.25}), 0, 0.25).item<bool>());
   CHECK(isclose(tensor({1, 2}, {2, 1}), tensor({1, 2})).to_vector<bool>() == Bools{true, false, false, true});
-  // A difference and a tolerance that both overflow do not make numbers close.
+  // Numbers are not close if the difference and the tolerance both overflow.
   CHECK_FALSE(isclose(tensor({-3e38F}), tensor({3e38F}), 2).item<bool>());
   CHECK_FALSE(allclose(tensor({-3e38F}), tensor({3e38F}), 2));
   CHECK_THROWS_WITH_AS(isclose(a, b, -1, 0, false, {"a.cpp", 7}),
@@ -267,10 +269,10 @@ TEST_CASE("compare: isclose of integers and bools, as in PyTorch") {
   CHECK(isclose(tensor({1, 0}, DType::boolean), tensor({1, 1}, DType::boolean)).to_vector<bool>() ==
         Bools{true, false});
   CHECK(allclose(arange(3), arange(3)));
-  // Without tolerances integers are exact, also those that float64 cannot tell apart.
+  // Without tolerances integers are compared exactly, also those that are equal in float64.
   const int64_t large = int64_t{1} << 53;
   CHECK_FALSE(allclose(tensor<int64_t>({large}), tensor<int64_t>({large + 1}), 0, 0));
-  // The difference of the smallest and the largest does not wrap around.
+  // The difference of the smallest and the largest integer does not wrap around.
   CHECK_FALSE(allclose(tensor<int64_t>({INT64_MIN}), tensor<int64_t>({INT64_MAX})));
   CHECK_THROWS_AS(isclose(arange(3), zeros({3})), DTypeError);
 }

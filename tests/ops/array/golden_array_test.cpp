@@ -19,7 +19,7 @@ Shape shape_of(const Golden& golden, const char* option) {
 
 int64_t number(const Golden& golden, const char* option) { return golden.parameters.at(option).get<int64_t>(); }
 
-/// A result without a gradient is equal.
+/// For a result without a gradient: it must be equal.
 void check_equal(const Golden& golden, const std::string& name, const Tensor& actual) {
   CAPTURE(name);
   const Tensor expected = golden.get(name);

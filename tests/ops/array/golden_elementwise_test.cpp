@@ -15,7 +15,7 @@ Comparison of_one(Tensor (*f)(const Tensor& x, Where where)) {
   return function_comparison([f](const Golden&, const TensorMap& in) { return f(in.at("input"), {}); });
 }
 
-/// Of a function with the case's options.
+/// The comparison of a function with the case's options.
 Comparison with_options(Tensor (*f)(const Tensor& x, const Json& options)) {
   return function_comparison(
       [f](const Golden& golden, const TensorMap& in) { return f(in.at("input"), golden.parameters); });

@@ -23,7 +23,7 @@ using test::Doubles;
 namespace {
 
 struct Moments {
-  double mean, variance, fourth;  // the last two about the mean
+  double mean, variance, fourth;  // the last two are central moments
 };
 
 Moments moments_of(const Tensor& x) {

@@ -16,7 +16,7 @@ using Inputs = std::vector<Tensor>;
 /// A reduction over `dims` of one input.
 using Reduction = std::function<Tensor(const Tensor& x, const Shape& dims, bool keepdim)>;
 
-/// What every reduction is asked. `of_nothing`: it has a value over no elements.
+/// The cases of every reduction. `of_nothing`: it has a value for no elements.
 void add_reduction(Registry& registry, const std::string& op, const Reduction& f, bool of_nothing,
                    const std::string& option = "") {
   Generator generator(11);
@@ -56,7 +56,7 @@ void add_along_dim(Registry& registry, const std::string& op,
   add("empty dim", {2, 0}, -1);
 }
 
-/// Products of elements some of which are 0, one or two in a line.
+/// Products of elements with one or two zeros in a row.
 void add_products_with_zeros(Registry& registry) {
   const Tensor x = tensor({{2, 0, 3, -1.5}, {0, 2, 0.5, 0}, {1, -2, 0.7, 1.2}}, DType::float64);
   const auto add = [&](const std::string& op, std::function<Tensor(const Tensor& x)> f) {

@@ -1,4 +1,4 @@
-/// In which order reductions join elements, whatever the layout and the number of threads, and how accurate that is.
+/// The order in which reductions combine elements, for any layout and number of threads, and its accuracy.
 
 #include <doctest/doctest.h>
 
@@ -27,10 +27,10 @@ using test::values;
 
 namespace {
 
-/// Joins the elements of contiguous x one by one, in the order of memory, to the result that each is for.
+/// Combines the elements of contiguous x one by one, in the order of memory, each with its result.
 template <class Join>
 Doubles one_by_one(const Tensor& x, const Shape& dims, double start, const Join& join) {
-  Shape strides = contiguous_strides(x.shape());  // in what is kept, 0 where x is reduced
+  Shape strides = contiguous_strides(x.shape());  // strides of the result: 0 in reduced dims
   int64_t count = 1;
   for (int d = x.rank() - 1; d >= 0; --d) {
     const bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
@@ -51,7 +51,7 @@ Doubles one_by_one(const Tensor& x, const Shape& dims, double start, const Join&
   return results;
 }
 
-/// Whether they are the same, to the bit or as NaN.
+/// Whether they have the same bits, or are both NaN.
 bool all_same(const Doubles& a, const Doubles& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
@@ -92,7 +92,7 @@ TEST_CASE("reductions: long and short ones, against plain sums") {
 
 TEST_CASE("reductions of few elements join them in the order of memory, in every layout") {
   Generator generator(4);
-  // With short dims inside, outside and between; several reduced ones; more results than fit side by side.
+  // Short inner, outer and middle dims; several reduced dims; more results than fit side by side.
   const std::vector<std::pair<Shape, Shape>> uses = {{{64, 6, 12, 2, 12, 2}, {3, 5}},
                                                      {{300, 2}, {1}},
                                                      {{700, 8}, {1}},
@@ -132,7 +132,7 @@ TEST_CASE("reductions of few elements join them in the order of memory, in every
     CHECK(max(base, dims).to_vector<float>() == largest);
     CHECK(all(eq(max(base, dims), neg(min(neg(base), dims)))).item<bool>());
     CHECK(all(eq(any(gt(base, 2), dims), gt(max(base, dims), 2))).item<bool>());
-    // The same elements of a permuted tensor lie in memory as they did.
+    // A permuted tensor has its elements in the same order in memory.
     const Tensor permuted = sum(base.permute(reversed), reversed_dims, true).permute(reversed);
     CHECK(permuted.to_vector<float>() == std::vector<float>(sums.begin(), sums.end()));
   }
@@ -157,7 +157,7 @@ TEST_CASE("reductions of short rows, over any dims: in the order of memory") {
     Tensor x = randn(shape, generator, DType::float64);
     x.reshape({x.numel()}).slice(0, 3, 7, 3).fill_(kNan);
     const Tensor whole = mul(masked_fill(x, ne(x, x), 0), 3).to(DType::int64), truth = gt(x, 1);
-    const Tensor apart = concat({x, x}, -1).slice(-1, 0, x.size(-1));  // rows of x further apart
+    const Tensor apart = concat({x, x}, -1).slice(-1, 0, x.size(-1));  // the rows of x with a larger stride
     for (int chosen = 1; chosen < 1 << shape.rank(); ++chosen) {
       Shape dims;
       for (int d = 0; d < shape.rank(); ++d) {
@@ -176,7 +176,7 @@ TEST_CASE("reductions of short rows, over any dims: in the order of memory") {
       CHECK(values(sum(truth, dims)) == one_by_one(truth, dims, 0, plus));
       CHECK(values(any(truth, dims)) == one_by_one(truth, dims, 0, larger));
       CHECK(values(all(truth, dims)) == one_by_one(truth, dims, 1, smaller));
-      // All of x, and what several dims in a row hold, is a long row, which is summed in lanes.
+      // All of x, or several adjacent dims, are one long row, which is summed in lanes.
       const Tensor kept = sum(x, dims, true);
       int64_t row = 1;
       for (int d = shape.rank() - 1; d >= 0 && kept.size(d) == 1; --d) row *= shape[d];

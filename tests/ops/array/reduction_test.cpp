@@ -139,7 +139,7 @@ TEST_CASE("logsumexp is stable") {
   const Tensor x = tensor({-kInfinity, -kInfinity, 0, -kInfinity}, {2, 2});
   CHECK(values(logsumexp(x, {1})) == Doubles{-kInfinity, 0});
   CHECK(values(gradient([](auto& t) { return logsumexp(t, {1}); }, x)) == Doubles{0, 0, 1, 0});
-  // The result of these rounds to 1e7 in float32; its gradient sums to 1 all the same.
+  // The result of these rounds to 1e7 in float32; its gradient must still sum to 1.
   CHECK(values(gradient([](auto& t) { return logsumexp(t); }, tensor({1e7, 1e7}))) == Doubles{0.5, 0.5});
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("softmax of float32 agrees with float64") {
   }
 }
 
-// What would compile and mean something else.
+// Without these errors, the calls would compile and mean something else.
 template <class... Arguments>
 concept TakenByVar = requires(Arguments... arguments) { var(arguments...); };
 static_assert(TakenByVar<Tensor, Shape, int> && TakenByVar<Tensor, Shape, double, bool>);

@@ -5,7 +5,7 @@
 
 #include "tests/support/properties.h"
 
-/// Views and broadcasting against arrays that are a list of numbers and a list of sizes, and no more.
+/// Compares views and broadcasting with simple arrays: a list of numbers and a list of sizes.
 
 namespace linnet::test {
 namespace {
@@ -37,7 +37,7 @@ int64_t position_of(const Sizes& sizes, const Sizes& index) {
   return position;
 }
 
-/// The array of these sizes whose number at an index is that of `from` at source(index).
+/// The array of these sizes whose number at each index is that of `from` at source(index).
 template <class Source>
 Array gathered(const Array& from, const Sizes& sizes, const Source& source) {
   Array to{sizes, {}};
@@ -57,12 +57,12 @@ bool same(const Tensor& x, const Array& array) {
   return x.shape() == Shape(array.sizes) && x.to_vector<double>() == array.numbers;
 }
 
-/// One step of a chain of views; the numbers choose among what the view before allows.
+/// One step of a chain of views. The numbers choose one of the steps that the previous view allows.
 using Step = std::tuple<int, int, int, int>;
 
 int64_t pick(int number, int64_t choices) { return choices == 0 ? 0 : number % choices; }
 
-/// The view of both that the step stands for, or none where it does not apply.
+/// Applies the step's view to both, or nothing if it is not possible.
 bool apply(const Step& step, Tensor& x, Array& array) {
   const auto [kind, a, b, c] = step;
   const auto rank = static_cast<int64_t>(array.sizes.size());
@@ -93,7 +93,7 @@ bool apply(const Step& step, Tensor& x, Array& array) {
       });
       return true;
     }
-    case 2: {  // slice by a step
+    case 2: {  // slice with a step
       if (rank == 0) return false;
       const int64_t start = pick(b, sizes[d] + 1), by = 1 + pick(c, 3);
       x = x[{ellipsis, Slice{}}].slice(signed_dim, start, sizes[d] + c, by);
@@ -115,7 +115,7 @@ bool apply(const Step& step, Tensor& x, Array& array) {
       });
       return true;
     }
-    case 4: {  // unsqueeze, and squeeze where it can
+    case 4: {  // unsqueeze, and squeeze if possible
       if (rank > 0 && sizes[d] == 1 && c % 2 == 0) {
         x = x.squeeze(signed_dim);
         array.sizes.erase(array.sizes.begin() + dim);
@@ -149,7 +149,7 @@ bool apply(const Step& step, Tensor& x, Array& array) {
       });
       return true;
     }
-    case 7:  // all in one dim, or two
+    case 7:  // reshape to one dim, or two
       x = c % 2 == 0 ? x.reshape({-1}) : x.reshape({1, x.numel()});
       array.sizes = c % 2 == 0 ? Sizes{count(sizes)} : Sizes{1, count(sizes)};
       return true;
@@ -195,7 +195,7 @@ TEST_CASE("property: any chain of views shows what index arithmetic says, and it
       RC_ASSERT(same(x, array));
       RC_ASSERT(same(x.contiguous(), array));
     }
-    // d Σ view / d element is how often the view shows it.
+    // d Σ view / d element is how often the element occurs in the view.
     std::vector<double> times(static_cast<size_t>(count(sizes)));
     for (const double number : array.numbers) ++times[static_cast<size_t>(number)];
     if (!x.requires_grad()) return;

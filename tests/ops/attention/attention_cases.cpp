@@ -3,7 +3,7 @@
 namespace linnet::test {
 namespace {
 
-/// The first sequence lacks its first and last token, the second one all.
+/// In the first sequence the first and last token are hidden, in the second all.
 Tensor padding(int64_t tokens) {
   Tensor padding_mask = ones({2, tokens}, DType::boolean);
   const auto kept = padding_mask.mutable_data<bool>();
@@ -76,7 +76,7 @@ void add_factorised_cases(AttentionCases& cases) {
                                        {FastmaxDropout::token, "token"}}) {
         FastmaxOptions options{
             .scale = FastmaxScale::unit, .causal = causal, .padding_mask = padding(5), .form = form};
-        // Few enough that no denominator nearly vanishes: one that does leaves nothing but rounding to compare.
+        // So few that no denominator is nearly 0; with such a denominator only rounding errors would be compared.
         options.dropout = 0.1;
         options.dropout_kind = kind;
         options.dropout_normaliser = denominator;

@@ -54,7 +54,7 @@ class AttentionCases {
     });
   }
 
-  /// Without values: the weights that they would get.
+  /// Cases without values, for the weights.
   void softmax_weights(const std::string& variant, Size size, const SoftmaxAttentionOptions& options = {}) {
     Inputs inputs = heads(size);
     inputs.pop_back();
@@ -75,7 +75,7 @@ class AttentionCases {
     add(
         "linear_attention", variant, heads(size),
         [options](const Inputs& in) {
-          Generator generator(7);  // keeps the keys where a test puts a NaN: a weight of 0 has no gradient
+          Generator generator(7);  // keeps the keys that a test replaces by NaN, since a weight of 0 has no gradient
           LinearAttentionOptions drawn = options;
           drawn.generator = &generator;
           return linear_attention(in[0], in[1], in[2], drawn);
@@ -91,7 +91,7 @@ class AttentionCases {
         [options](const Inputs& in) { return linear_attention_weights(in[0], in[1], options); }, true);
   }
 
-  /// With projections of up to `most` tokens to `slots`.
+  /// Cases with projections of up to `most` tokens to `slots`.
   void linformer(const std::string& variant, Size size, int64_t slots, int64_t most,
                  const LinformerAttentionOptions& options = {}) {
     add("linformer_attention", variant, linformer_inputs(size, slots, most), [options](const Inputs& in) {
@@ -136,12 +136,12 @@ class AttentionCases {
         true);
   }
 
-  /// Ω is no input: it has no gradient. Its numbers are those of float32.
+  /// Ω is not an input, since it has no gradient. Its values are exact in float32.
   static Tensor omega(const Size& size) {
     Generator generator(8);
     return performer_projection(size.d + 2, size.d, generator);
   }
-  /// Ω for inputs of a dtype, which a test may have converted.
+  /// Ω in the dtype of the inputs, which a test may have converted.
   static Tensor omega_for(const Tensor& omega, const Tensor& q) {
     return omega.to(computed_in(q.dtype())).to(q.device());
   }

@@ -80,8 +80,8 @@ void check_gradients_together(const Golden& golden, const Tensor& output, const 
 }
 
 /// The relative error of an exponential is the error of its logit, which grows with the weights. Large weights also
-/// saturate the softmax: their gradient is then what is left of terms as large as the other gradients, and its
-/// errors are as large as theirs.
+/// saturate the softmax. Their gradient is then the small difference of terms as large as the other gradients, with
+/// errors as large as theirs.
 void compare_fastformer(const Golden& golden, DType dtype) {
   const double weight = largest_weight(golden);
   const double bound = error_bound(golden, dtype) * (dtype == DType::float32 ? std::max(weight, 1.0) : 1);

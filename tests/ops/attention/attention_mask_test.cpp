@@ -12,7 +12,8 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// softmax_attention with attn_mask, which says for pairs what is seen, or what is added to their scores.
+/// softmax_attention with attn_mask, which says for each pair whether the query sees the key, or what is added to the
+/// score.
 
 namespace linnet::test {
 namespace {
@@ -97,7 +98,7 @@ TEST_CASE("softmax_attention with attn_mask drops weights, with one draw") {
   const Tensor o =
       softmax_attention(in.q * 0, in.k, v, {.attn_mask = zero, .dropout = 0.25, .generator = &generator});
   CHECK(o.mean().item<double>() == doctest::Approx(1).epsilon(0.01));
-  const Tensor kept = o * (200 * 0.75);  // how many keys a query has kept
+  const Tensor kept = o * (200 * 0.75);  // the number of keys that a query has kept
   CHECK(kept.var({0, 1, 2, 3}).sqrt().item<double>() == doctest::Approx(std::sqrt(200 * 0.25 * 0.75)).epsilon(0.1));
   softmax_attention(in.q, in.k, v, {.dropout = 0.25, .generator = &other});
   CHECK(same_bits(randn({4}, generator), randn({4}, other)));

@@ -12,15 +12,15 @@
 
 #include "tests/support/near.h"
 
-/// What the tests of the attention ops share: explicit N×N formulas in float64, and ways to compare.
+/// Shared by the tests of the attention ops: explicit N×N formulas in float64, and comparisons.
 
 namespace linnet::test {
 
-/// Whether query i may see key j in sequence b of the batch: which pairs the formulas below sum. `sees` makes it from
-/// an attention's options.
+/// Whether query i sees key j in sequence b of the batch. The formulas below sum over these pairs. `sees` makes it
+/// from an attention's options.
 using Sees = std::function<bool(int64_t b, int64_t i, int64_t j)>;
 
-/// Keys up to i + (M − N) when causal, and none that `padding_mask` leaves out.
+/// Keys up to i + (M − N) if causal, except those that `padding_mask` hides.
 inline Sees sees(int64_t queries, int64_t keys, bool causal, const Tensor& padding_mask = {}) {
   const std::vector<bool> kept = padding_mask.defined() ? padding_mask.to_vector<bool>() : std::vector<bool>();
   return [=](int64_t b, int64_t i, int64_t j) {
@@ -77,14 +77,14 @@ inline Tensor normal(const Shape& shape, uint64_t seed, DType dtype = DType::flo
   return randn(shape, generator, dtype);
 }
 
-/// Bool [B, N], true but at the given (sequence, token).
+/// Bool [B, N], true except at the given (sequence, token) pairs.
 inline Tensor keep_all_but(int64_t batch, int64_t tokens, const std::vector<std::pair<int64_t, int64_t>>& padding) {
   Tensor padding_mask = ones({batch, tokens}, DType::boolean);
   for (const auto& [b, i] : padding) padding_mask.mutable_data<bool>()[static_cast<size_t>(b * tokens + i)] = false;
   return padding_mask;
 }
 
-/// x [B, H, N, D] with other tokens of sequence `b` from `first` up to `last`.
+/// x [B, H, N, D] with the tokens from `first` up to `last` of sequence `b` changed.
 inline Tensor with_tokens(const Tensor& x, int64_t b, int64_t first, int64_t last, double value) {
   Tensor changed = x.detach().clone();
   changed.narrow(0, b, 1).narrow(2, first, last - first).fill_(value);

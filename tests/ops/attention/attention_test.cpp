@@ -27,7 +27,7 @@ namespace {
 
 std::vector<double> softmax_reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                                       const Sees& sees) {
-  // Every score less the largest of all: the same for every weight of a row.
+  // Every score minus the largest of all, which changes all weights of a row by the same factor.
   const auto score = scores(q, k, scale);
   return weighted_means(
       [&](int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -115,7 +115,7 @@ TEST_CASE("softmax_attention stays finite and right at scores of ±80 and beyond
     auto [q, k, v] = normal_qkv(1, 1, 20, 20, 1, dtype);
     for (const double scale : {80.0, -80.0, 1000.0}) {
       const Tensor o = softmax_attention(q, k, v, {.causal = true, .scale = scale});
-      const double bound = dtype == DType::float64 ? 1e-12 : 1e-4;  // scores to 1e-7 of themselves
+      const double bound = dtype == DType::float64 ? 1e-12 : 1e-4;  // scores have a relative error of 1e-7
       CHECK(relative_error(o, softmax_reference(q, k, v, scale, sees(20, 20, true))) < bound);
     }
   }
@@ -131,8 +131,7 @@ TEST_CASE("softmax_attention in float32: each weight is as exact as its score") 
   const auto count = static_cast<int64_t>(keys.size() / 2);
   const Tensor k = tensor(keys).reshape({count, 1, 2, 1}), v = tensor(values).reshape({count, 1, 2, 1});
   const std::vector<float> o = softmax_attention(ones({count, 1, 1, 1}), k, v, {.scale = 1.0}).to_vector<float>();
-  double worst =
-      0;  // as a multiple of what rounding may do: of the scale's factor, the score, and the steps after it
+  double worst = 0;  // as a multiple of the allowed rounding of the scale's factor, the score, and the later steps
   for (size_t i = 0; i < o.size(); ++i) {
     const double x = keys[2 * i + 1], exact = 1 / (1 + std::exp(-x));
     worst = max_or_nan(worst, std::abs(o[i] - exact) / (exact * (2 * std::abs(x) + 4) * 0x1p-24));
@@ -218,7 +217,7 @@ TEST_CASE(
     for (size_t i = 0; i < a.size(); ++i) CHECK(same_bits(a[i], e[i]));
     CHECK(a[3].transpose(1, 2).is_contiguous());
   }
-  // One key for all queries, by a stride of 0, and columns in reverse roles: copied, not misread.
+  // One key for all queries, by a stride of 0, and swapped dims: these inputs must be copied, not misread.
   const Tensor one_key = normal({b, h, 1, d}, 6).expand({b, h, n, d});
   const Tensor turned = normal({b, h, d, n}, 7).transpose(2, 3);
   CHECK(same_bits(softmax_attention(strided.q, one_key, turned),

@@ -10,7 +10,7 @@
 
 #include "tests/ops/attention/attention_reference.h"
 
-/// The weights of the attentions as matrices, against explicit N×N formulas and against what the attentions give.
+/// The weights of the attentions as matrices, compared with explicit N×N formulas and with the attentions' results.
 
 namespace linnet::test {
 namespace {
@@ -28,10 +28,10 @@ Weight exponential(const Weight& score) {
   return [=](int64_t b, int64_t h, int64_t i, int64_t j) { return std::exp(score(b, h, i, j)); };
 }
 
-/// The first sequence lacks tokens 0 and 4; where causal, its token 0 sees nothing.
+/// In the first sequence tokens 0 and 4 are hidden; if causal, its token 0 sees nothing.
 Tensor padding() { return keep_all_but(2, 7, {{0, 0}, {0, 4}}); }
 
-/// What must be 0 is, to the bit, and every row that has something sums to 1.
+/// Checks that hidden weights are exactly 0, and that every row with a visible key sums to 1.
 void check_rows(const Tensor& weights, const Sees& sees) {
   const std::vector<double> w = weights.to_vector<double>();
   const Shape& size = weights.shape();
@@ -69,7 +69,7 @@ TEST_CASE("softmax_attention_weights are the explicit formula, and times values 
     CHECK(relative_error(weights, normalised(exponential(scores(q, k, 0.8)), q, seen)) < 1e-14);
     CHECK(relative_error(matmul(weights, v), softmax_attention(q, k, v, options).to_vector<double>()) < 1e-14);
   }
-  // Its own scale, and prefixes where there are more keys than queries.
+  // The default scale, and causal prefixes with more keys than queries.
   const Tensor last = q.narrow(2, 4, 3);
   const Tensor weights = softmax_attention_weights(last, k, {.causal = true});
   check_rows(weights, sees(3, 7, true));
@@ -106,7 +106,7 @@ TEST_CASE("fastmax_weights are eq. 7, and times values what every form of fastma
 TEST_CASE("additive_attention_weights are α and β of eqs. 3 and 5, and make what additive_attention gives") {
   const Tensor q = normal({2, 3, 7, 4}, 7), k = normal({2, 3, 7, 4}, 8), v = normal({2, 3, 7, 4}, 9);
   const std::vector<AdditiveStage> stages{{normal({3, 4}, 10)}, {normal({3, 4}, 11)}};
-  /// softmax(w·x_j/√D): scores of queries that are w, whatever the token.
+  /// softmax(w·x_j/√D): the scores if the query of every token is w.
   const auto expected = [&](const Tensor& w, const Tensor& x, const Sees& seen) {
     const Tensor query = w.unsqueeze(1).expand({2, 3, 7, 4}).contiguous();
     return normalised(exponential(scores(query, x, 0.5)), x, seen);

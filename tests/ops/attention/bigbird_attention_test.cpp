@@ -17,7 +17,8 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// BigBird's attention against its N×N formula, Hugging Face's layer, and what holds of every attention.
+/// Compares BigBird's attention with its N×N formula and Hugging Face's layer. Also tests properties of all
+/// attentions.
 
 using namespace linnet;
 using namespace linnet::test;

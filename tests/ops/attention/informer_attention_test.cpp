@@ -24,7 +24,8 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
-/// Informer's attention against its formula in float64, its authors' code, and what holds of every attention.
+/// Compares Informer's attention with its formula in float64 and its authors' code. Also tests properties of all
+/// attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -45,7 +46,7 @@ Tensor attend(const Qkv& in, const InformerAttentionOptions& options) {
   return informer_attention(in.q, in.k, in.v, options);
 }
 
-/// Of draws from `seed`.
+/// Options whose samples are drawn from `seed`.
 Tensor attend(const Qkv& in, InformerAttentionOptions options, uint64_t seed) {
   Generator generator(seed);
   options.generator = &generator;
@@ -64,7 +65,7 @@ std::vector<Tensor> forward_backward(Qkv in, const InformerAttentionOptions& opt
   return results;
 }
 
-/// What the documentation says is drawn: `queries` of the N keys for each of them, from a new generator.
+/// The samples by the documentation: `queries` of the N keys for each query, from a new generator.
 Tensor drawn_samples(int64_t tokens, int64_t queries, uint64_t seed) {
   Generator generator(seed);
   std::vector<Tensor> columns;
@@ -77,7 +78,8 @@ Tensor drawn_samples(int64_t tokens, int64_t queries, uint64_t seed) {
   return tensor(samples).reshape({tokens, queries});
 }
 
-/// The queries that the formula chooses of sequence b and head h, `queries` of them or as many as are not padding.
+/// The queries that the formula chooses for sequence b and head h: `queries` of them, or fewer if fewer are not
+/// padding.
 std::vector<int64_t> chosen_by_formula(const Qkv& in, const Tensor& samples, int64_t b, int64_t h, const Sees& kept) {
   const int64_t n = in.q.size(2), u = samples.size(1);
   const std::vector<int64_t> sampled = samples.to_vector<int64_t>();
@@ -230,7 +232,7 @@ TEST_CASE("informer_attention leaves out padding, whatever it holds; a sequence 
   std::vector<std::pair<int64_t, int64_t>> padding{{0, 0}, {0, 17}, {0, 18}};
   for (int64_t i = 0; i < n; ++i) {
     padding.emplace_back(1, i);
-    if (i != 7) padding.emplace_back(2, i);  // one token is left
+    if (i != 7) padding.emplace_back(2, i);  // only one token is not padding
     if (i >= 20) padding.emplace_back(3, i);
   }
   const Tensor padding_mask = keep_all_but(4, n, padding);
@@ -251,7 +253,7 @@ TEST_CASE("informer_attention leaves out padding, whatever it holds; a sequence 
     }
     check_same_bits(results_of(changed), expected);
   }
-  // The token that is left is the mean of all; so is every row of padding.
+  // The mean is that of the only remaining token; every row of padding gives it too.
   CHECK(relative_error(expected[3].narrow(0, 2, 1),
                        values_of(in.v.narrow(0, 2, 1).narrow(2, 7, 1).expand({1, 2, n, 3}))) < 1e-15);
 }

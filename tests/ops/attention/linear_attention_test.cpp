@@ -17,7 +17,8 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
-/// Linear attention against its formula in float64, its authors' code, and what holds of every attention.
+/// Compares linear attention with its formula in float64 and its authors' code. Also tests properties of all
+/// attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -256,7 +257,7 @@ TEST_CASE("linear_attention drops whole queries and keys, the same in either for
     for (size_t i = 0; i < other.size(); ++i) {
       CHECK(relative_error(other[i], quadratic[i].to_vector<double>()) < 1e-12);
     }
-    // A row is that of the weights times the factors of its keys, or 0.
+    // With dropout, a row of weights is multiplied by its keys' dropout factors, or is 0.
     const Tensor o = quadratic[3], row_sizes = sum(o * o, {3});
     int64_t dropped = 0;
     for (const double size : row_sizes.to_vector<double>()) dropped += size == 0 ? 1 : 0;

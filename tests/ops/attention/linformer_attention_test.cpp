@@ -21,7 +21,8 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// Linformer's attention against its formula in float64, another author's code, and what holds of every attention.
+/// Compares Linformer's attention with its formula in float64 and another author's code. Also tests properties of all
+/// attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -55,7 +56,7 @@ std::vector<Tensor> forward_backward(Inputs in, const LinformerAttentionOptions&
   return results;
 }
 
-/// slots_r = Σ_n projection_rn x_n over the tokens kept, number by number.
+/// slots_r = Σ_n projection_rn x_n over the tokens that are not padding, element by element.
 Tensor projected(const Tensor& projection, const Tensor& x, const Sees& kept) {
   const Shape& size = x.shape();
   const int64_t slots = projection.size(0), most = projection.size(1), tokens = size[2], width = size[3];
@@ -171,11 +172,11 @@ TEST_CASE("linformer_attention takes padding as 0, whatever it holds; a sequence
       *x = with_tokens(with_tokens(with_tokens(*x, 0, 3, 4, value), 1, 0, 6, value), 2, 5, 6, value);
     }
     check_same_bits(forward_backward(changed, options), expected);
-    // A query of a sequence that is padding alone gives 0 too.
+    // A query of a sequence with only padding gives 0 too.
     changed.q = with_tokens(in.q, 1, 0, 6, value);
     CHECK(same_bits(attend(changed, options), expected[5]));
   }
-  // Padding behind a sequence changes rounding alone.
+  // Padding after a sequence only changes rounding.
   Inputs longer = in;
   for (Tensor* x : {&longer.q, &longer.k, &longer.v}) *x = concat({*x, normal({3, 2, 2, 3}, 9)}, 2);
   const Tensor longer_mask = concat({padding_mask, zeros({3, 2}, DType::boolean)}, 1);

@@ -21,7 +21,8 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
-/// Longformer's attention against its N×N formula, Hugging Face's layer, and what holds of every attention.
+/// Compares Longformer's attention with its N×N formula and Hugging Face's layer. Also tests properties of all
+/// attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -30,7 +31,7 @@ using test::kNan;
 
 namespace {
 
-/// q, k and v, and those of the rows of global tokens.
+/// q, k and v, and the separate ones for the rows of global tokens.
 struct Inputs {
   Tensor q, k, v, q_global, k_global, v_global;
 
@@ -190,7 +191,7 @@ TEST_CASE("longformer_attention is what Hugging Face's layer computes on tokens 
   const auto heads = [&](const std::string& name) {
     return linear(x, maps.at(name + ".weight"), maps.at(name + ".bias")).reshape({2, 32, 2, 8}).transpose(1, 2);
   };
-  // The first sequence has the global tokens 0 and 13, the second token 0 alone.
+  // The first sequence has the global tokens 0 and 13, the second only token 0.
   const Tensor at = tensor({0, 13, 0, 0}, DType::int64).reshape({2, 1, 2, 1}).expand({2, 2, 2, 8});
   const Tensor o = longformer_attention(
       heads("query"), heads("key"), heads("value"), gather(heads("query_global"), 2, at), heads("key_global"),
@@ -199,7 +200,7 @@ TEST_CASE("longformer_attention is what Hugging Face's layer computes on tokens 
   const Tensor output = o.transpose(1, 2).reshape({2, 32, 16}) * kept;
   CHECK(largest_difference(output, file.at("test.output") * kept) < 1e-6);
   const std::vector<Tensor> gradients = grad({output}, inputs, {.grad_outputs = {file.at("test.cotangent")}});
-  // Hugging Face's gradients are NaN where a sequence has fewer global tokens than another: in the second sequence's
+  // Hugging Face's gradients are NaN if a sequence has fewer global tokens than another: in the second sequence's
   // input, and in the maps of global values.
   const auto error = [&](const Tensor& actual, const Tensor& expected) {
     return relative_error(actual, expected.contiguous().to_vector<double>());

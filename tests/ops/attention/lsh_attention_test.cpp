@@ -20,7 +20,7 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// Reformer's attention against its rounds written with loops, reformer-pytorch, and exact attention.
+/// Compares Reformer's attention with its rounds written as loops, with reformer-pytorch, and with exact attention.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -31,7 +31,7 @@ struct Inputs {
   Tensor q, v, buckets;
 };
 
-/// Random queries and values, and buckets of their own hashes.
+/// Random queries and values, with buckets from hashes of the queries.
 Inputs normal_inputs(int64_t b, int64_t h, int64_t n, int64_t d, int64_t hashes, int64_t chunk,
                      DType dtype = DType::float64) {
   Inputs in{normal({b, h, n, d}, 1, dtype), normal({b, h, n, d}, 2, dtype), {}};
@@ -99,7 +99,7 @@ Tensor by_loops(const Inputs& in, const LshAttentionOptions& options) {
   const Tensor masked = masked_fill(masked_fill(scores, gt(self, 0), -50000),
                                     gt(tensor(hidden, {in.q.size(0), in.q.size(1), tokens, tokens}), 0), -1e300);
   const Tensor weights = exp(masked - max(masked, {3}, true).detach());
-  const Tensor some = lt(max(tensor(hidden, masked.shape()) * -1, {3}, true) + 1, 0.5);  // rows that see none
+  const Tensor some = lt(max(tensor(hidden, masked.shape()) * -1, {3}, true) + 1, 0.5);  // rows that see no key
   return masked_fill(matmul(weights / sum(weights, {3}, true), in.v), some, 0);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE(
       if (padded) options.padding_mask = some_padding(40);
       const std::vector<Tensor> expected = forward_backward(one, options);
       options.released = true;
-      // Each token is twice among the keys, in its own chunk and in the one before: weights are the same.
+      // Each token is twice among the keys, in its own chunk and in the previous one, so the weights do not change.
       const std::vector<Tensor> results = forward_backward(one, options);
       for (size_t i = 0; i < results.size(); ++i) CHECK(largest_difference(results[i], expected[i]) < 1e-12);
     }
@@ -258,7 +258,7 @@ TEST_CASE("lsh_attention comes near to exact attention with more rounds") {
 TEST_CASE("Causal lsh_attention with given buckets: the future changes no bit of the past") {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   const Inputs in = normal_inputs(1, 2, 200, 8, 2, 16, DType::float32);
-  const LshAttentionOptions options{.chunk = 200, .causal = true};  // places within chunks depend on the future
+  const LshAttentionOptions options{.chunk = 200, .causal = true};  // one chunk: cuts depend on later tokens
   const Tensor expected = lsh_attention(in.q, in.v, in.buckets, options);
   for (const double value : {3.0, nan, infinity}) {
     const Tensor o = lsh_attention(with_tokens(in.q, 0, 120, 200, value), with_tokens(in.v, 0, 120, 200, value),
@@ -335,7 +335,7 @@ TEST_CASE("Dropout leaves the expectation of lsh_attention as it is") {
 }
 
 TEST_CASE("lsh_attention of so many tokens that each head is a group of its own is that of the heads alone") {
-  constexpr int64_t kTokens = 8192, kWidth = 256;  // a head of 2^21 numbers is a group of its own
+  constexpr int64_t kTokens = 8192, kWidth = 256;  // a head of 2^21 numbers is a separate group
   const Inputs in = normal_inputs(1, 2, kTokens, kWidth, 2, 16, DType::float32);
   const auto head = [](const Tensor& x, int64_t h) { return x.narrow(1, h, 1); };
   for (const bool causal : {false, true}) {
@@ -350,7 +350,7 @@ TEST_CASE("lsh_attention of so many tokens that each head is a group of its own 
     const std::vector<Tensor> together = forward_backward(in, options), apart = forward_backward(in, heads_apart);
     for (size_t i = 0; i < together.size(); ++i) CHECK(same_bits(together[i], apart[i]));
   }
-  // Each group drops weights of its own.
+  // Each group has a different dropout mask.
   Generator rng(5);
   const LshAttentionOptions dropping{.chunk = 16, .dropout = 0.5, .generator = &rng};
   const auto twice = [&](const Tensor& x) { return concat({head(x, 0), head(x, 0)}, 1); };

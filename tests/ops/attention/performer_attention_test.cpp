@@ -19,7 +19,7 @@
 #include "tests/support/same_bits.h"
 #include "tests/support/values.h"
 
-/// FAVOR+ against its formula in float64, the code of another author, and what holds of every attention.
+/// Compares FAVOR+ with its formula in float64 and another author's code. Also tests properties of all attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -37,14 +37,14 @@ struct Inputs {
   Tensor q, k, v, omega;
 };
 
-/// m = 2·D + 3 features, so that the last block is cut.
+/// m = 2·D + 3 features, so that the last block is not full.
 Inputs normal_inputs(int64_t b, int64_t h, int64_t n, int64_t m, int64_t d, DType dtype = DType::float64) {
   return {normal({b, h, n, d}, 1, dtype), normal({b, h, m, d}, 2, dtype), normal({b, h, m, d}, 3, dtype),
           projection(2 * d + 3, d, dtype)};
 }
 
-/// The formula, weight by weight, from the logarithms of features in float64. They are relative to the largest sum of
-/// two that a query sees.
+/// The formula, weight by weight, from the logarithms of features in float64. The exponents are relative to the
+/// largest sum of two logarithms that a query sees.
 std::vector<double> reference(const Inputs& in, const Sees& sees) {
   const auto exponents = [&](const Tensor& x) {
     return performer_log_features(x.to(DType::float64), in.omega.to(DType::float64));
@@ -269,7 +269,7 @@ TEST_CASE("performer_attention stays finite and right for large numbers") {
 }
 
 TEST_CASE("Causal performer_attention: a large key drowns neither earlier queries nor their gradients") {
-  // The norms of keys fall, so exponents rise by hundreds from the first key to the last, in every chunk.
+  // The norms of keys decrease, so exponents rise by hundreds from the first key to the last, in every chunk.
   constexpr int64_t kTokens = 300;
   std::vector<double> sizes;
   for (int64_t n = 0; n < kTokens; ++n) sizes.push_back(40 - 0.13 * static_cast<double>(n));
@@ -310,7 +310,7 @@ TEST_CASE("performer_attention drops whole queries and keys; the denominator kee
         CHECK(relative_error(other[i], fused[i].to_vector<double>()) < 1e-12);
       }
     }
-    // A row is that of the weights times the factors of its keys, or 0.
+    // With dropout, a row of weights is multiplied by its keys' dropout factors, or is 0.
     int64_t dropped = 0;
     for (const double size : sum(square(fused[3]), {3}).to_vector<double>()) dropped += size == 0 ? 1 : 0;
     CHECK(dropped > 600 * 0.15);

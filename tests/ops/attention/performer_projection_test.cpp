@@ -14,7 +14,7 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// The random matrix of FAVOR+ against what it must be for its estimate of softmax attention to be one.
+/// The random matrix of FAVOR+ must have the properties that make it an unbiased estimate of softmax attention.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -26,7 +26,7 @@ Tensor random_projection(int64_t features, int64_t width) {
   return performer_projection(features, width, generator, DType::float64);
 }
 
-/// φ(q)·φ(k) for all pairs, and what it estimates, exp(q·k/√D): [N, M].
+/// φ(q)·φ(k) for all pairs, and its expected value exp(q·k/√D): [N, M].
 struct Estimate {
   Tensor estimate, exact;
 };
@@ -52,7 +52,7 @@ TEST_CASE("performer_projection: rows of a block are orthogonal, and have length
       CHECK(max(abs(matmul(block, transpose(block)) - eye(count, -1, DType::float64))).item<double>() < 1e-14);
     }
   }
-  // ‖ω‖² has mean D and variance 2·D, and is not that of the row that gave the direction.
+  // ‖ω‖² has mean D and variance 2·D, and is independent of the row that gave the direction.
   const Tensor squares = sum(square(random_projection(4000, 16)), {1});
   CHECK(mean(squares).item<double>() == doctest::Approx(16).epsilon(0.03));
   CHECK(var(squares).item<double>() == doctest::Approx(32).epsilon(0.15));
@@ -88,7 +88,7 @@ TEST_CASE("performer_projection: the weights of softmax attention are what featu
     exact = weights.exact;
   }
   const Tensor average = total / kDraws, variance = squares / kDraws - square(average);
-  // Directions in a half space, as a QR without its signs gives them, make this 10.
+  // If all directions were in a half space, as from a QR without corrected signs, this would be 10.
   const double z = std::sqrt(mean(square(average - exact) / (variance / (kDraws - 1))).item<double>());
   CHECK(z > 0.85);
   CHECK(z < 1.2);

@@ -14,7 +14,7 @@
 #include "tests/ops/attention/attention_reference.h"
 #include "tests/support/same_bits.h"
 
-/// Attention to pools against its formula, written with loops, and what holds of every attention.
+/// Compares attention to pools with its formula, written as loops. Also tests properties of all attentions.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -46,7 +46,7 @@ Tensor attend(const Inputs& in, const PooledAttentionOptions& options) {
   return pooled_attention(in.q, in.k, in.v, with_weights(options, in));
 }
 
-/// Gradients of all inputs, 0 for those that are not used, and the output.
+/// Gradients of all inputs, 0 for unused ones, and the output.
 template <class F>
 std::vector<Tensor> forward_backward(Inputs in, const F& attention) {
   std::vector<Tensor> inputs;
@@ -69,7 +69,7 @@ std::vector<Tensor> forward_backward(const Inputs& in, const PooledAttentionOpti
   return forward_backward(in, [&](const Inputs& at) { return attend(at, options); });
 }
 
-/// The pools of x by their definition, token by token, and whether each has a token, [B, P].
+/// The pools of x by their definition, token by token, and whether each pool has a token, [B, P].
 Tensor pools_by_loops(const Tensor& x, const TokenPooling& pooling, const std::vector<bool>& kept,
                       std::vector<bool>* some) {
   const int64_t batch = x.size(0), heads = x.size(1), tokens = x.size(2), width = x.size(3);

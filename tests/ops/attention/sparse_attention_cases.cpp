@@ -8,7 +8,7 @@
 
 #include "tests/support/op_case.h"
 
-/// The attentions in which a token sees some others alone.
+/// The attentions in which a token sees only some other tokens.
 
 namespace linnet::test {
 namespace {
@@ -20,7 +20,7 @@ struct Size {
   int64_t b, h, n, d;
 };
 
-/// The first sequence lacks its first and last token, the second one all.
+/// In the first sequence the first and last token are hidden, in the second all.
 Tensor padding(int64_t tokens) {
   Tensor padding_mask = ones({2, tokens}, DType::boolean);
   const auto kept = padding_mask.mutable_data<bool>();

@@ -10,8 +10,8 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/random.h>
 
-// The kernels' header, compiled for the instruction set of the tests: splitting numbers needs no AMX. (No function
-// that it inlines is called from another file, which might pass vectors differently.)
+// This compiles the kernels' header for the instruction set of the tests, since splitting numbers needs no AMX. (No
+// other file calls its inline functions, so it does not matter that it may pass vectors differently.)
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define LINNET_ISA bf16x3_test
 #include <linnet/ops/cpu/matmul/bf16x3_gemm.h>

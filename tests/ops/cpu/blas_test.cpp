@@ -20,13 +20,13 @@ TEST_CASE("matrix products start no threads of OpenMP's, and leave its settings 
   const int openmp_before = omp_get_max_threads();
   const Tensor a = ones({8, 1024}), b = ones({1024, 4096});  // thin: calls to BLAS, large enough for threads
   const test::WithThreads with(3);
-  matmul(a, b);  // starts our own threads
+  matmul(a, b);  // starts linnet's threads
   const auto threads = threads_of_process();
   omp_set_num_threads(7);
   matmul(a, b);
   CHECK(omp_get_max_threads() == 7);
   CHECK(threads_of_process() == threads);
-  set_num_threads(1);  // outside a parallel loop of ours, too
+  set_num_threads(1);  // also outside linnet's parallel loops
   matmul(a, b);
   CHECK(omp_get_max_threads() == 7);
   CHECK(threads_of_process() <= threads);

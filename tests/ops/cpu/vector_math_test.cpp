@@ -72,7 +72,7 @@ TEST_CASE("vector math: gelu and its derivative, in the tail too") {
   const auto cdf = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
   const auto exact = [&](double x) { return x * cdf(x); };
   CHECK(worst_error([](auto x) { return gelu(x); }, exact, -1) < 5);
-  // Relative errors grow with the exponent of e^{−x²/2}; 0.5·(1 + erf) would have no digit left from −5.5 on.
+  // Relative errors grow with the exponent of e^{−x²/2}; 0.5·(1 + erf) would have no correct digit below −5.5.
   CHECK(worst_error([](auto x) { return gelu(x); }, exact, -13, -1) < 200);
   const auto derivative = [](const Tensor& x) {
     const Tensor at = x.detach().set_requires_grad();

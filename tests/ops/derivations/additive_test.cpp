@@ -29,7 +29,7 @@ struct AdditiveCase {
   /// 0 where token j comes after token i, else 1: [N, N].
   Tensor seen = le(arange(kTokens).reshape({1, -1}), arange(kTokens).reshape({-1, 1})).to(DType::float64);
 
-  /// Gradients of q, k, v, and of the weights that the kernels hold, by the fused op.
+  /// Gradients of q, k, v, and of the kernels' parameters, by the fused op.
   std::vector<Tensor> fused(const AdditiveAttentionOptions& options) const {
     std::vector<Tensor> leaves{q, k, v, (w_q * kRoot).reshape({kHeads, kWidth}),
                                (w_k * kRoot).reshape({kHeads, kWidth})};
@@ -73,7 +73,7 @@ Tensor dropout_factors(RandomKey key, double rate) {
   return factors;
 }
 
-/// Running means of the prefixes [B, H, N, D], and what steps (11) to (14) make of cotangents G of them.
+/// Running means of the prefixes [B, H, N, D], and steps (11) to (14) for their cotangents G.
 struct CausalPool {
   Tensor x, w, factors, weight, rescale, prefix_weights, means;
 
@@ -214,7 +214,7 @@ TEST_CASE("derivations: the gradient of causal additive attention") {
     check_step("(15) of q", queries.value_weight() * r_q + ds_q * in.w_q, fused[0]);
     check_step("(15) of w_q", sum(ds_q * in.q, {0, 2}).unsqueeze(1), fused[3]);
 
-    // What tokens 60 … 149 hand to token 59: once for all of them, once by way of the chunk 60 … 99.
+    // The sums that tokens 60 … 149 pass to token 59: once for all of them, once through the chunk 60 … 99.
     const int64_t begin = 60, end = 100;
     const Tensor later = ge(arange(kTokens), end).to(DType::float64).reshape({-1, 1});
     const auto own = keys.carried(g_k * (1 - later));

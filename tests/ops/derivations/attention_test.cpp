@@ -96,7 +96,7 @@ TEST_CASE("derivations: the gradient of softmax attention") {
     const Tensor dp = matmul(in.g, transpose(in.v));
     check_step("(6)", dp, tape_gradient(p, [&](const Tensor& x) { return loss_of(matmul(x, in.v), in.g); }));
 
-    // The Jacobian [j, l] of the first query's weights, row by row from the tape.
+    // The Jacobian [j, l] of the first query's weights, computed row by row with the tape.
     const Tensor s_0 = s.select(0, 0).select(0, 0).select(0, 0), p_0 = softmax(s_0, -1);
     const Tensor identity = eye(kKeys, -1, DType::float64);
     const Tensor jacobian = p_0.unsqueeze(1) * (identity - p_0.unsqueeze(0));

@@ -24,7 +24,7 @@ constexpr int64_t kStride = 2, kPadding = 2, kDilation = 3;
 constexpr int64_t kWindows = (kLength + 2 * kPadding - kDilation * (kTaps - 1) - 1) / kStride + 1;
 const Conv1dOptions kOptions{.stride = kStride, .padding = kPadding, .dilation = kDilation};
 
-/// Where tap s of window i is, in x with its padding.
+/// The position of tap s of window i in the padded x.
 int64_t place(int64_t i, int64_t s) { return i * kStride + s * kDilation; }
 
 /// X [B, C·S, L'], step (1).

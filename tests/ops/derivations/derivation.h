@@ -10,9 +10,9 @@
 #include "tests/support/near.h"
 #include "tests/support/values.h"
 
-/// What the tests of the derivations share. Each hand-written gradient has a page of numbered steps beside its code,
+/// Shared by the tests of derivations. Each hand-written gradient has a page of numbered steps beside its code,
 /// `*_gradient.md`. A test computes the quantity of each step by the page's formula, from plain ops in float64, and
-/// compares it with the gradient that the tape gives.
+/// compares it with the tape's gradient.
 
 namespace linnet::test {
 
@@ -26,7 +26,7 @@ Tensor tape_gradient(const Tensor& x, Loss loss) {
 /// Σ G ∘ y: the loss whose gradient by y is G.
 inline Tensor loss_of(const Tensor& y, const Tensor& cotangent) { return sum(y * cotangent); }
 
-/// Checks that the quantity of a page's step is what it should be, to rounding.
+/// Checks that the quantity of a page's step has the expected value, up to rounding.
 inline void check_step(const std::string& step, const Tensor& derived, const Tensor& expected) {
   CAPTURE(step);
   REQUIRE(derived.shape() == expected.shape());

@@ -12,7 +12,7 @@
 
 #include "tests/ops/derivations/derivation.h"
 
-/// The quantities of ops/fastmax/fastmax_gradient.md, in its names. Shapes have heads before them: [B, H, …].
+/// The quantities of ops/fastmax/fastmax_gradient.md, under its names. Their shapes begin with B and H: [B, H, …].
 
 namespace linnet::test {
 
@@ -87,7 +87,7 @@ inline Tensor standardised_gradient(const Tensor& dx_hat, const Tensor& x) {
   return rho * (dx_hat - mean(dx_hat, {-1}, true) - x_hat * mean(dx_hat * x_hat, {-1}, true));
 }
 
-/// What follows from one set of inputs. `seen` [N, M] is 1 where a query sees a key, and 0 elsewhere.
+/// All quantities for one set of inputs. `seen` [N, M] is 1 where a query sees a key, and 0 elsewhere.
 struct FastmaxParts {
   static constexpr int64_t kQueries = 70, kKeys = 75, kWidth = 3;
 

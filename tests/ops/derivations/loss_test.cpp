@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kRows = 7, kClasses = 11;
 
-/// softmax as its definition reads, so that its derivative is the tape's and not that of the op.
+/// softmax by its definition, so that the tape computes its derivative and not the op's backward.
 Tensor probabilities(const Tensor& x) { return exp(x) / sum(exp(x), {-1}, true); }
 
 }  // namespace

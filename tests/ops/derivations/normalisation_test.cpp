@@ -46,7 +46,7 @@ TEST_CASE("derivations: the gradient of layer norm") {
              tape_gradient(in.x, [&](const Tensor& x) { return sum(variance(x)); }));
   check_step("(4)", neg(square(rho)) / kWidth * x_hat,
              tape_gradient(in.x, [&](const Tensor& x) { return sum(rsqrt(variance(x) + kEps)); }));
-  // The Jacobian [c, e] of row 2, one row of it after another from the tape.
+  // The Jacobian [c, e] of row 2, computed row by row with the tape.
   const Tensor row = x_hat.select(0, 2);
   const Tensor jacobian = rho.select(0, 2) * (eye(kWidth, -1, DType::float64) - 1.0 / kWidth -
                                               row.unsqueeze(1) * row.unsqueeze(0) / kWidth);

@@ -10,7 +10,7 @@
 #include "tests/support/files.h"
 #include "tests/support/sources.h"
 
-// The pages of derivations quote the lines of code in which their steps end, as `path:number` `code`.
+// The pages of derivations quote the lines of code that compute their steps, as `path:number` `code`.
 
 namespace fs = std::filesystem;
 

@@ -68,8 +68,8 @@ std::vector<Tensor> fused_performer_gradients(const PerformerCase& in, bool caus
   return grad({loss_of(o, in.g)}, leaves);
 }
 
-/// All quantities of the page, from the inputs. Each query has an S, and each key an R: those that it sees, or that
-/// see it.
+/// All quantities of the page, from the inputs. Each query has an S over the keys that it sees, and each key has an R
+/// over the queries that see it.
 struct PerformerParts {
   Tensor psi, chi, v1, s, f_and_g, o, u, r;
   Tensor most, shift;
@@ -106,7 +106,7 @@ TEST_CASE("derivations: FAVOR+, by features with shifts that cancel") {
     CHECK(max(parts.chi).item<double>() <= std::numbers::sqrt2);
     check_step("(3)", parts.o, performer_attention(in.q, in.k, in.v, in.omega, {.causal = causal}));
 
-    // The sums of some keys relative to their own largest exponents, and those of the others.
+    // The sums over some keys relative to their own largest exponents, and the sums over the other keys.
     const auto sums = [&](int64_t from, int64_t count, const Tensor& most) {
       const Tensor features = power_of_two(b.narrow(2, from, count) - most);
       return matmul(transpose(features), parts.v1.narrow(2, from, count));

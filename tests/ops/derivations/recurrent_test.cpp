@@ -11,8 +11,8 @@
 
 #include "tests/ops/derivations/derivation.h"
 
-// The numbers are those of the steps in ops/layers/recurrent_gradient.md. x holds the sums over the input already:
-// weight_ih is the identity, and there is no bias_ih.
+// The numbers are those of the steps in ops/layers/recurrent_gradient.md. x already holds the products with the input
+// weights: weight_ih is the identity, and there is no bias_ih.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -75,7 +75,7 @@ TEST_CASE("derivations: the gradient of GRU") {
     const Tensor next = Gru(in.x.select(0, t), linear(h.back(), in.weight, in.bias)).state(h.back());
     h.push_back(in.is_real(t) * next + (1 - in.is_real(t)) * h.back());
   }
-  Tensor carry = in.dh_n;  // of the last state, which the caller uses too
+  Tensor carry = in.dh_n;  // cotangent of the last state, which the caller uses too
   std::vector<Tensor> dx(kSteps), dsums(kSteps);
   for (int64_t t = kSteps - 1; t >= 0; --t) {
     const auto at = static_cast<size_t>(t);
@@ -125,7 +125,7 @@ TEST_CASE("derivations: the gradient of LSTM") {
     c.push_back(real * cell + (1 - real) * c.back());
     h.push_back(real * gates.o * tanh(cell) + (1 - real) * h.back());
   }
-  Tensor carry = in.dh_n, carry_c = in.dc_n;  // of the last states, which the caller uses too
+  Tensor carry = in.dh_n, carry_c = in.dc_n;  // cotangents of the last states, which the caller uses too
   std::vector<Tensor> dx(kSteps);
   for (int64_t t = kSteps - 1; t >= 0; --t) {
     const auto at = static_cast<size_t>(t);
@@ -139,7 +139,7 @@ TEST_CASE("derivations: the gradient of LSTM") {
     const Tensor da_g = dc * gates.i * (1 - square(gates.g));
     const Tensor of_a = concat({da_i, da_f, da_g, da_o}, 1), of_before = dc * gates.f;
 
-    // What the step's results do to the loss: h by dh, c by what is carried.
+    // The loss through the step's results: h by dh, c by the carried cotangent.
     const auto loss = [&](const Lstm& at_step, const Tensor& c_next) {
       return loss_of(at_step.o * tanh(c_next), dh) + loss_of(c_next, carried);
     };

@@ -93,7 +93,8 @@ TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 
     for (size_t i = 0; i < in.projections.size(); ++i) CHECK(same_bits(expected[i].narrow(0, 1, 1), zero));
     CHECK(same_bits(expected.back().narrow(0, 1, 1), zero));
 
-    // Whatever padding holds: all but the last projection, of which a token's own result is made.
+    // Values at padding must not matter, except those of the last projection, from which a token's own result is
+    // made.
     for (const double value : {1e30, kNan, kInfinity}) {
       AdditiveInputs changed = in;
       for (size_t i = 0; i + 1 < in.projections.size(); ++i) {

@@ -18,7 +18,7 @@
 
 namespace linnet::test {
 
-/// Row i of [B, H, N, D] holds the pool of what token i sees.
+/// Row i of [B, H, N, D] holds the pool over the tokens that token i sees.
 inline std::vector<double> pool_reference(const Tensor& scores, const Tensor& x, const Sees& sees) {
   const std::vector<double> s = scores.to_vector<double>();
   const int64_t heads = x.shape()[1], tokens = x.shape()[2];
@@ -51,7 +51,7 @@ struct AdditiveInputs {
     return all;
   }
 
-  /// The same inputs with other tensors, in that order.
+  /// The same inputs with other tensors, in the order of the function above.
   AdditiveInputs with(const std::vector<Tensor>& all) const {
     AdditiveInputs result = *this;
     size_t next = 0;
@@ -65,7 +65,7 @@ struct AdditiveInputs {
   }
 };
 
-/// Which parameters there are, and how many projections.
+/// Which parameters exist, and the number of projections.
 struct AdditiveKind {
   int64_t projections = 3;
   bool concat = false, full = false, bias = false;
@@ -94,8 +94,8 @@ inline std::vector<double> row_times(const std::vector<double>& row, const doubl
   return result;
 }
 
-/// Eqs. 3–6 and all options, element by element, with the sums of every token written out. `keys` are the draws of
-/// dropout, one a stage.
+/// Eqs. 3–6 and all options, element by element, with explicit sums over tokens. `keys` are the keys of dropout, one
+/// for each stage.
 class AdditiveReference {
  public:
   AdditiveReference(const AdditiveInputs& in, const AdditiveAttentionOptions& options,

@@ -12,7 +12,7 @@ using namespace linnet::test;
 
 namespace {
 
-/// The same of a pool over all tokens, which gives one row.
+/// The same for a pool over all tokens, which gives one row.
 std::vector<double> expand_rows(const Tensor& pooled, const Shape& shape) {
   return pooled.expand(shape).to_vector<double>();
 }
@@ -46,7 +46,8 @@ TEST_CASE("attention_pool keeps its digits at logits of ±80 and beyond") {
 }
 
 TEST_CASE("The gradients of attention_pool keep their digits at logits of ±80") {
-  // Causal pooling is softmax over each prefix: its gradients come from that, one prefix at a time.
+  // Causal pooling is softmax over each prefix. The expected gradients are computed in this way, one prefix at a
+  // time.
   const int64_t n = 12;
   Tensor scores = mul(normal({1, 1, n}, 1), 80).set_requires_grad();
   Tensor x = normal({1, 1, n, 2}, 2).set_requires_grad();

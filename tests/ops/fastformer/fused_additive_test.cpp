@@ -6,8 +6,8 @@
 #include "tests/ops/fastformer/additive_reference.h"
 #include "tests/support/same_bits.h"
 
-/// The fused additive attention against the composed one, where its tiles, spans and groups of heads come into play,
-/// and what it promises beside.
+/// Compares the fused additive attention with the composed one, at sizes with several tiles, spans and groups of
+/// heads. Also tests its other promises.
 
 using namespace linnet;
 using namespace linnet::test;
@@ -18,7 +18,8 @@ struct Size {
   int64_t b, h, n, d;
 };
 
-/// One tile and several, one span and several, heads in one group and in several, and widths that are constants.
+/// One tile or several, one span or several, heads in one group or several, and widths that are compile-time
+/// constants.
 const std::vector<Size> kSizes = {{2, 2, 5, 3}, {1, 3, 130, 16}, {1, 1, 1100, 8}, {2, 5, 200, 32}, {1, 1, 1200, 64}};
 
 using Attention = Tensor (*)(const AdditiveInputs& in, const AdditiveAttentionOptions& options);
@@ -47,7 +48,8 @@ std::vector<Tensor> results(Attention attention, const AdditiveInputs& in, Addit
   return all;
 }
 
-/// Of all results as one vector: where the softmax has chosen one token, some gradients are nothing but rounding.
+/// The error of all results as one vector, since some gradients are only rounding errors if the softmax has chosen
+/// one token.
 double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   std::vector<double> all_a, all_b;
   for (size_t i = 0; i < a.size(); ++i) {

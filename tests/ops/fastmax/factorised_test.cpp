@@ -1,4 +1,4 @@
-/// The plain factorised Fastmax against the definition and against the fused op.
+/// Compares the plain factorised Fastmax with the definition and with the fused op.
 
 #include <linnet/ops/detail/fastmax_factorised.h>
 
@@ -104,7 +104,7 @@ TEST_CASE("fastmax: the factorised form composed of ops takes what padding holds
     return detail::factorised_fastmax(q, keys, values, padding_mask, params).to_vector<double>();
   };
   CHECK(attend(std::numeric_limits<double>::quiet_NaN()) == attend(1));
-  CHECK(attend(1)[0] == 0);  // the first query sees padding alone
+  CHECK(attend(1)[0] == 0);  // the first query sees only padding
   const Tensor none = zeros({1, 1, 0, 3}, DType::float64);
   for (const double x : detail::factorised_fastmax(q, none, none, {}, params).to_vector<double>()) CHECK(x == 0);
   CHECK_THROWS_AS(detail::factorised_fastmax(q, k, v.narrow(3, 0, 2), {}, params), ShapeError);

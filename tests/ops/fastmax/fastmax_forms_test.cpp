@@ -1,4 +1,5 @@
-/// The factorised form of Fastmax against the explicit one, its dropout, and the choice between the forms.
+/// Compares the factorised form of Fastmax with the explicit form. Also tests its dropout, and the choice of the
+/// form.
 
 #include <linnet/ops/fastmax/fastmax.h>
 
@@ -93,7 +94,7 @@ TEST_CASE("fastmax: the quadratic and the factorised form agree with the explici
 
 TEST_CASE("fastmax: the forms agree at 4,096 tokens, in both precisions") {
   for (const auto& [dtype, tolerance] : {std::pair{DType::float32, 1e-5}, {DType::float64, 1e-12}}) {
-    const Inputs in = draw(1, 2, 4096, 4096, 16, dtype);  // with more states than are held at a time
+    const Inputs in = draw(1, 2, 4096, 4096, 16, dtype);  // with more states than are in memory at a time
     for (const bool causal : {false, true}) {
       for (const int order : {1, 2}) {
         const FastmaxOptions options{.order = order, .causal = causal};
@@ -133,7 +134,7 @@ TEST_CASE("Factorised fastmax: in float32 at every kind of size, against float64
 
 TEST_CASE("Causal fastmax of first order: long sums of one sign keep their digits") {
   Inputs in = draw(1, 32, 16384, 16384, 4, DType::float32);
-  in.v = full(in.v.shape(), 1.1);  // adding it, again and again, rounds the same way
+  in.v = full(in.v.shape(), 1.1);  // every addition of it rounds in the same direction
   const FastmaxOptions options{.order = 1, .causal = true};
   const auto exact = all_results(in_double(in), options, FastmaxForm::factorised);
   const auto results = all_results(in, options, FastmaxForm::factorised);
@@ -201,7 +202,7 @@ TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
   for (const FastmaxForm form : {FastmaxForm::factorised, FastmaxForm::quadratic}) {
     for (const int order : {1, 2}) {
       CAPTURE(order);
-      // Where the first keys are padding, or all of them.
+      // The first keys are padding, or all of them.
       const Inputs in = draw(2, 2, 150, 150, 8, DType::float64);
       Tensor padding_mask = keep_all_but(2, 150, {{0, 0}, {0, 1}});
       padding_mask.narrow(0, 1, 1).fill_(false);
@@ -209,7 +210,7 @@ TEST_CASE("fastmax: what a query holds that sees no key changes no bit") {
       Inputs changed = in;
       changed.q = with_tokens(with_tokens(in.q, 0, 0, 2, nan), 1, 0, 150, nan);
       check_same_bits(all_results(changed, options, form), all_results(in, options, form));
-      // Where there are fewer keys than queries.
+      // There are fewer keys than queries.
       const Inputs longer = draw(1, 2, 150, 70, 8, DType::float64);
       changed = longer;
       changed.q = with_tokens(longer.q, 0, 0, 80, nan);
@@ -223,7 +224,7 @@ TEST_CASE("Factorised fastmax: the same bits with any number of threads") {
   struct Case {
     int order;
     double dropout;
-    int64_t tokens;  // so many that not all states are held together, or fewer
+    int64_t tokens;  // so many that not all states are in memory together, or fewer
   };
   for (const auto& [order, dropout, tokens] :
        {Case{2, 0, 1000}, {2, 0.1, 1000}, {2, 0, 1500}, {1, 0, 1000}, {1, 0, 12000}}) {
@@ -277,7 +278,7 @@ TEST_CASE("fastmax dropout: the expected output is that without, when the denomi
                  means = expected.to_vector<double>();
       for (size_t i = 0; i < means.size(); ++i) {
         const double mean = sums[i] / kDraws, deviation = std::sqrt(square_sums[i] / kDraws - mean * mean);
-        CHECK(deviation > 1e-3);  // it does drop
+        CHECK(deviation > 1e-3);  // dropout has an effect
         CHECK(std::abs(mean - means[i]) < 5 * deviation / std::sqrt(kDraws));
       }
     }
@@ -322,7 +323,7 @@ TEST_CASE("fastmax dropout: causal, the last query draws what it draws in full")
 }
 
 TEST_CASE("fastmax dropout keeps the share of features that it says") {
-  // With the values 1 and a clean denominator, the output of order 0 is the mean of both factors' products.
+  // With values of 1 and a denominator without dropout, the output of order 0 is the mean of both factors' products.
   const Inputs in = draw(1, 1, 2000, 2000, 4, DType::float64);
   Generator rng(5);
   const Tensor o = fastmax(in.q, in.k, ones({1, 1, 2000, 4}, DType::float64),

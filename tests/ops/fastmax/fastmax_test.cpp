@@ -140,7 +140,7 @@ TEST_CASE("fastmax refuses weights that may not be positive, naming the smallest
   refused({.coefficients = {{0, 0, 0}}}, "0");
   refused({.coefficients = {{1, -1, 0}}, .scale = 0.25}, "-1");  // at s = 2
   refused({.coefficients = {{1, 1, 0}}, .scale = -0.25}, "-1");  // a negative scale has the same range
-  CHECK_NOTHROW(fastmax(q, k, v, {.coefficients = {{1, 2, 1}}, .scale = 0.1}));  // the vertex is out of reach
+  CHECK_NOTHROW(fastmax(q, k, v, {.coefficients = {{1, 2, 1}}, .scale = 0.1}));  // scores do not reach the vertex
   CHECK_NOTHROW(fastmax(q, k, v, {.coefficients = {{1, 0, 0}}, .normalisation = FastmaxNormalisation::none}));
 
   CHECK_THROWS_WITH_AS(fastmax(q, k, v, {.order = 3}, {"a.cpp", 1}),

@@ -8,7 +8,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-/// x, and weight and bias for its channels where `affine`.
+/// x, and if `affine` weight and bias for its channels.
 Inputs draw_norm(const Shape& x, bool affine) {
   Inputs inputs{uniform(x, 81)};
   if (affine) inputs.insert(inputs.end(), {uniform({x[1]}, 82), uniform({x[1]}, 83)});

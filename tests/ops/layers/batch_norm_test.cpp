@@ -26,7 +26,7 @@ struct NormCase {
   int64_t num_groups;  ///< of group_norm; 0 for batch_norm
 };
 
-/// Sizes that are divided into several tasks, along pixels and along channels.
+/// Sizes that need several tasks, along pixels and along channels.
 const std::vector<NormCase> kNormCases = {{{300, 70}, 0},        {{1000, 3}, 0},      {{33, 5, 3, 5}, 0},
                                           {{40, 3, 5, 7}, 0},    {{7, 2, 90, 40}, 0}, {{2, 200, 4, 4}, 0},
                                           {{3, 9000}, 3},        {{5, 12, 3}, 4},     {{3, 64, 20, 30}, 32},

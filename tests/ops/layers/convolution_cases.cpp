@@ -9,7 +9,7 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-/// x, weight, and a bias for `outputs` channels where that is not 0.
+/// x, weight, and a bias for `outputs` channels if that is not 0.
 Inputs draw_convolution(const Shape& x, const Shape& weight, int64_t outputs) {
   Inputs inputs{uniform(x, 71), uniform(weight, 72)};
   if (outputs > 0) inputs.push_back(uniform({outputs}, 73));
@@ -58,7 +58,7 @@ void add_convolutions(Registry& registry) {
 void add_poolings(Registry& registry) {
   const auto add = [&](const std::string& op, const std::string& variant, const Shape& shape,
                        std::function<Tensor(const Tensor&)> f) {
-    // Every number is another one, 0.1 apart, in a scattered order: no window has two largest.
+    // All numbers are different, at least 0.1 apart, in a mixed order, so that no window has two largest ones.
     Tensor x = counting(shape);
     for (double& value : x.mutable_data<double>())
       value = 0.1 * static_cast<double>(static_cast<int64_t>(value) * 37 % 101);

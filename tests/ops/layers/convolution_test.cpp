@@ -28,7 +28,7 @@ struct ConvolutionCase {
   Conv2dOptions options;
 };
 
-/// Their sizes are cut into several tiles, some tiles cover several images, and some channels are divided.
+/// Convolutions of several tiles, with tiles that cover several images, and with divided channels.
 const ConvolutionCase kLarge[] = {
     {"many tiles to an image", {2, 8, 90, 70}, {24, 8, 3, 3}, {.padding = 1}},
     {"several images to a tile", {37, 5, 7, 6}, {20, 5, 3, 2}, {.stride = {2, 1}, .padding = {1, 0}}},
@@ -163,9 +163,9 @@ TEST_CASE("max pooling: ties, NaN, infinities and padding") {
   const auto [largest, gradient] = pooled({5, nan, infinity, nan});
   CHECK(std::isnan(largest));
   CHECK(gradient == std::vector<double>{0, 1, 0, 0});
-  // Padding is below every number.
+  // In a maximum, padding is less than every number.
   CHECK(max_pool2d(full({1, 1, 2, 2}, -7.0), 3, {.stride = 2, .padding = 1}).item() == -7);
-  // In a mean, it is 0.
+  // In a mean, padding is 0.
   CHECK(avg_pool2d(full({1, 1, 2, 2}, 9.0), 3, {.stride = 2, .padding = 1}).item() == near(4));
 }
 

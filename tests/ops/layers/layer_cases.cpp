@@ -160,8 +160,8 @@ void add_nll(Registry& registry) {
   add("no rows", {0, 3}, {.reduction = Reduction::sum});
 }
 
-/// Losses of an input and a target of one shape, whose differences are not near 0, 0.5 or 1, where second derivatives
-/// jump.
+/// Losses of an input and a target of the same shape. Their differences are not near 0, 0.5 or 1, where second
+/// derivatives jump.
 void add_losses_of_differences(Registry& registry) {
   using Loss = std::function<Tensor(const Tensor& input, const Tensor& target, Reduction reduction)>;
   const auto add = [&](const std::string& op, const std::string& option, const Loss& loss) {

@@ -338,7 +338,7 @@ TEST_CASE("binary_cross_entropy_with_logits is stable and weighs losses and posi
   CHECK_THROWS_WITH_AS(binary_cross_entropy_with_logits(logits, targets, {.weight = zeros({2, 3})}),
                        doctest::Contains("weight[2, 3] does not broadcast to the shape of targets[3]"), ShapeError);
 
-  // PyTorch's numbers. The first option is `weight`, as its third argument; the mean divides by 6 all the same.
+  // PyTorch's numbers. The first option is `weight`, which is PyTorch's third argument; the mean still divides by 6.
   const Tensor x = tensor({{0.5, -1, 2}, {0.25, 3, -0.75}}), t = tensor({{1, 0, 0.25}, {0, 1, 1}});
   const Tensor weight = tensor({1, 2, 0.5}), pos_weight = tensor({3, 1, 2});
   CHECK(are_close(binary_cross_entropy_with_logits(x, t, {.weight = weight, .reduction = Reduction::none}),

@@ -15,7 +15,7 @@ struct RecurrentSizes {
   int64_t steps, batch, input, width;
 };
 
-/// x, the first states, the weights and the biases, where there are any.
+/// x, the first states, the weights and, if the case has them, the biases.
 Inputs draw_recurrent(const RecurrentSizes& s, int64_t gates, int states, bool bias) {
   Inputs inputs{uniform({s.steps, s.batch, s.input}, 81)};
   for (int i = 0; i < states; ++i) inputs.push_back(uniform({s.batch, s.width}, 82 + static_cast<uint64_t>(i)));
@@ -26,7 +26,7 @@ Inputs draw_recurrent(const RecurrentSizes& s, int64_t gates, int states, bool b
   return inputs;
 }
 
-/// All results in one, so that each has a cotangent.
+/// All results in one tensor, so that each has a cotangent.
 Tensor joined(const std::vector<Tensor>& results) {
   std::vector<Tensor> flat;
   for (const Tensor& result : results) flat.push_back(result.flatten());

@@ -96,7 +96,7 @@ std::vector<Tensor> with_all_gradients(const RecurrentCase& c, const std::vector
   return all;
 }
 
-/// Sizes whose products are thin, and divided by rows and columns, with ends that are no whole panels.
+/// Sizes whose matrix products are thin, or are divided by rows and columns, with last panels that are not full.
 constexpr int64_t kSizes[][4] = {{5, 3, 7, 33}, {4, 40, 20, 130}, {3, 17, 9, 50}};
 
 }  // namespace

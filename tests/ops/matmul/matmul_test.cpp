@@ -59,8 +59,8 @@ double error_of_product(const Tensor& out, const Tensor& a, const Tensor& b) {
   return worst;
 }
 
-/// Rounding of a float32 sum of `terms` products of normal numbers: each about 6e-8 of a partial sum, adding
-/// up as a random walk, with a margin of 8.
+/// The allowed rounding error of a float32 sum of `terms` products of normal numbers: each rounding is about 6e-8 of
+/// a partial sum. They add up as a random walk, with a margin of 8.
 double bound(int64_t terms) { return 8 * 6e-8 * static_cast<double>(terms); }
 
 }  // namespace
@@ -87,12 +87,12 @@ TEST_CASE("matmul agrees with plain sums in every layout and size class") {
                                 {200, 70, 33},
                                 {500, 520, 20},
                                 {15, 60, 40},      // thin
-                                {16, 48, 16},      // the least that is not
+                                {16, 48, 16},      // the smallest that is not thin
                                 {17, 49, 129},     // ragged in every direction
                                 {300, 97, 150},    // panels that tasks share, a sum in two parts
                                 {100, 300, 900},   // wide, and in two parts
                                 {100, 600, 500},   // each task packs its own panels
-                                {300, 600, 500},   // but many share as large a factor
+                                {300, 600, 500},   // but many share a factor of this size
                                 {770, 1100, 250},  // or in two pieces of columns
                                 {770, 300, 900},   // or in two parts of the sum
                                 {65, 66, 1700},
@@ -154,7 +154,8 @@ TEST_CASE("matmul of float32 is as exact as sums of float32 products in every si
     CAPTURE(k);
     const Tensor a = randn({m, k}, generator), b = randn({k, n}, generator);
     const Tensor x = a.to(DType::float64), y = b.to(DType::float64);
-    // Each error in units of 2^-24 Σ|a||b|, half a unit in the last place were all of one sign. Found: 0.06 to 0.5.
+    // Each error in units of 2^-24 Σ|a||b|, which is half a unit in the last place if all terms have one sign.
+    // Measured: 0.06 to 0.5.
     const Tensor error = (matmul(a, b).to(DType::float64) - matmul(x, y)) / matmul(abs(x), abs(y));
     CHECK(0x1p24 * std::sqrt(mean(error * error).item<double>()) < 0.6);
   }
@@ -319,7 +320,7 @@ TEST_CASE("einsum: several tensors, the cheapest product first") {
   CHECK(allclose(einsum("i,i,i->i", {d, d, d}), d * d * d, 1e-14, 0));
   CHECK(allclose(einsum("i,j,k->kji", {d, d, d}), d.unsqueeze(1).unsqueeze(2) * d.unsqueeze(1) * d, 1e-14, 0));
 
-  // From left to right this would make a tensor of 1,000 · 1,000 · 3 numbers.
+  // Evaluated from left to right, this would make a tensor of 1,000 · 1,000 · 3 numbers.
   const Tensor wide = randn({1000, 3}, rng);
   const int64_t before = memory_stats().live;
   reset_peak_memory();

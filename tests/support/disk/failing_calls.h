@@ -16,17 +16,17 @@
 #include "tests/support/disk/file_calls.h"
 #include "tests/support/disk/folder_contents.h"
 
-/// Each of the calls that change files fails once. Each time an error says what to do, and what was there stays.
+/// Tests that each call that changes files can fail: an error says what to do, and the old files stay.
 
 namespace linnet::test {
 
-/// Whether the work may go on where the call fails: a file that is closed has been flushed, or is later, and a folder
-/// that cannot be locked is used without a lock.
+/// Whether the work may continue if the call fails. close() may fail, since files are flushed by another call, and
+/// a folder that cannot be locked is used without a lock.
 inline bool may_be_ignored(const FileCall& call) {
   return call.name == "close" || (call.name == "open" && (call.flags & O_DIRECTORY) != 0);
 }
 
-/// That an error names a file or folder of `folder`, the reason and a remedy.
+/// Checks that an error names a file or folder of `folder`, the reason and a remedy.
 inline void check_message(const std::string& said, const std::filesystem::path& folder, int error) {
   CAPTURE(said);
   CHECK(said.find(folder.string()) != std::string::npos);
@@ -36,8 +36,8 @@ inline void check_message(const std::string& said, const std::filesystem::path& 
 
 constexpr size_t kLongestWrite = 150;  // so that a write can fail in its middle
 
-/// Work of which call number `number` below `folder` failed: that call, none if there were fewer, and what the work
-/// said.
+/// Runs work in which call number `number` below `folder` fails. Holds that call (none if there were fewer) and the
+/// message of the work's error.
 struct OneFailure {
   std::vector<FileCall> failed;
   std::string said;
@@ -59,8 +59,8 @@ struct OneFailure {
 /// A piece of work that writes into a folder.
 using FileWork = std::function<void(const std::filesystem::path& folder)>;
 
-/// Makes `work` fail in each of its calls, in a new folder where `begin` has written what it replaces. The work must
-/// write the same each time.
+/// Makes `work` fail in each of its calls, each time in a new folder with the files that `begin` wrote and `work`
+/// replaces. The work must write the same bytes each time.
 inline void check_each_failure(const FileWork& begin, const FileWork& work) {
   FolderContents before, after;
   size_t calls = 0;

@@ -31,7 +31,7 @@ struct Record {
   fs::path folder;
   std::vector<FileCall> calls;
   std::vector<Failure> failures;
-  std::optional<std::pair<size_t, int>> failing_number;  // and its error
+  std::optional<std::pair<size_t, int>> failing_number;  // the number of a call, and its error
   bool interrupts = false;
   size_t longest_write = std::numeric_limits<size_t>::max();
 };
@@ -69,8 +69,8 @@ fs::path path_of(int descriptor) {
 
 fs::path path_of(const char* path) { return path; }
 
-/// Calls `make(call)` and records the call, to which `make` may add. Or fails as FileCalls says: sets errno and
-/// returns -1.
+/// Calls `make(call)`, which may complete `call`, and records the call. If FileCalls makes it fail, sets errno and
+/// returns -1 instead.
 template <class Make>
 auto call_or_fail(FileCall call, const Make& make) {
   const std::lock_guard lock(mutex);
@@ -89,7 +89,7 @@ auto call_or_fail(FileCall call, const Make& make) {
   return result;
 }
 
-/// Makes a call that writes at most so many bytes from `data`.
+/// Makes a call that writes at most the given number of bytes from `data`.
 template <class Write>
 ssize_t write_or_fail(int descriptor, const void* data, size_t bytes, const Write& write) {
   if (!recording) return write(bytes);
@@ -101,14 +101,14 @@ ssize_t write_or_fail(int descriptor, const void* data, size_t bytes, const Writ
   });
 }
 
-/// Makes a call of which there is nothing more to be recorded.
+/// Makes a call without further data to record.
 template <class File, class Call>
 int plain_call(const char* name, File file, const Call& call) {
   if (!recording) return call();
   return call_or_fail({name, path_of(file)}, [&](FileCall&) { return call(); });
 }
 
-/// Flushing takes long, and no test loses its power.
+/// Does not flush: flushing is slow, and no test really loses its power.
 int flush(int descriptor, long number) {
   const auto call = [&] { return static_cast<int>(syscall(number, descriptor)); };
   if (!recording) return call();

@@ -10,7 +10,7 @@
 
 namespace linnet::test {
 
-/// What a folder holds, by paths from it.
+/// The folders and files in a folder, by their relative paths.
 struct FolderContents {
   std::set<std::filesystem::path> folders;
   std::map<std::filesystem::path, std::string> files;  ///< their bytes
@@ -28,13 +28,13 @@ inline FolderContents contents_of(const std::filesystem::path& folder) {
   return contents;
 }
 
-/// Writes it into an empty folder.
+/// Writes the contents into an empty folder.
 inline void write_contents(const std::filesystem::path& folder, const FolderContents& contents) {
   for (const auto& name : contents.folders) std::filesystem::create_directories(folder / name);
   for (const auto& [name, bytes] : contents.files) write_bytes(folder / name, bytes);
 }
 
-/// Whether the name is one that a file or folder has while it is written.
+/// Whether a file or folder has this name only while it is written.
 inline bool is_temporary(const std::filesystem::path& name) { return name.extension() == ".tmp"; }
 
 }  // namespace linnet::test

@@ -14,7 +14,7 @@ namespace linnet::test {
 
 namespace fs = std::filesystem;
 
-/// A file or a folder: what of it is flushed, and the changes since.
+/// A file or a folder: its flushed part, and the changes since.
 struct Disk::Node {
   using Names = std::map<std::string, std::shared_ptr<Node>>;
   struct Write {

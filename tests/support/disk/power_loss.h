@@ -9,7 +9,7 @@
 
 namespace linnet::test {
 
-/// What the loss of power leaves of the changes that were not flushed. What was flushed is there in every case.
+/// Which of the unflushed changes survive a loss of power. Flushed changes always survive.
 enum class Left {
   nothing,
   names,       ///< new and replaced names, but no bytes
@@ -19,18 +19,18 @@ enum class Left {
 };
 constexpr Left kAllLeft[] = {Left::nothing, Left::names, Left::bytes, Left::everything, Left::some};
 
-/// A folder on a disk that loses its power. It is told of each call that changes the folder, and knows what may be
-/// there afterwards: the bytes of a file are safe once the file was flushed, and its name once the folder was, as
-/// POSIX has it. Of a folder's names, those that were changed first are left first.
+/// Simulates a folder on a disk that loses its power. It is told of each call that changes the folder, and knows
+/// which contents are possible afterwards. As in POSIX, the bytes of a file are safe once the file was flushed, and
+/// its name once the folder was. Unflushed changes of a folder's names survive in the order in which they were made.
 class Disk {
  public:
-  /// As the folder is now, all of it flushed.
+  /// Begins with the folder as it is now, all of it flushed.
   explicit Disk(std::filesystem::path folder);
   ~Disk();
   Disk(const Disk&) = delete;
   Disk& operator=(const Disk&) = delete;
 
-  /// Throws std::logic_error where an earlier call was not told.
+  /// Throws std::logic_error if it was not told of an earlier call.
   void make(const FileCall& call);
   FolderContents contents(Left left, std::mt19937_64& random) const;
 

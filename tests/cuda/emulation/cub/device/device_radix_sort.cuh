@@ -11,7 +11,8 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  /// Stable, by bits [begin, end) of the keys. Without memory it says how much it needs, as CUB's does.
+  /// A stable sort by bits [begin, end) of the keys. If it gets no memory, it returns how much it needs, as CUB's
+  /// does.
   template <class K, class V>
   static cudaError_t SortPairs(void* memory, size_t& bytes, const K* keys, K* sorted_keys, const V* values,
                                V* sorted_values, int64_t count, int begin, int end, cudaStream_t stream) {
