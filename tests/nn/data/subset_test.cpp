@@ -36,8 +36,8 @@ TEST_CASE("TensorDataset: a batch is the rows of each tensor") {
   CHECK(batch.others[0].to_vector<int64_t>() == Indices{103, 100, 103});
   CHECK_FALSE(nn::TensorDataset({x}).collate(indices, {}).targets.defined());
   CHECK_THROWS_AS(data.collate(Indices{4}, {}), IndexError);
-  CHECK_THROWS_WITH_AS(nn::TensorDataset({x, arange(3)}), doctest::Contains("[4, 3] and [3]; all must have as many"),
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(nn::TensorDataset({x, arange(3)}),
+                       doctest::Contains("[4, 3] and [3]; all must have the same number"), ShapeError);
   CHECK_THROWS_AS(nn::TensorDataset({scalar(1)}), ShapeError);
   CHECK_THROWS_AS(nn::TensorDataset({}), ValueError);
 }
