@@ -34,9 +34,9 @@ Tensor div(const Tensor& a, const Tensor& b, Where where = {});
 Tensor div(const Tensor& a, Scalar b, Where where = {});
 Tensor div(Scalar a, const Tensor& b, Where where = {});
 
-/// a − ⌊a/b⌋·b: what a leaves beyond a whole multiple of b, with b's sign. NaN for a floating b = 0.
+/// a − ⌊a/b⌋·b, what a leaves beyond a multiple of b, with b's sign; NaN for b = 0.0 (PyTorch's also if a/b overflows).
 ///
-/// Gradient: to a the cotangent, to b −⌊a/b⌋ times that.
+/// Gradient: to a the cotangent, to b −⌊a/b⌋ times that, at the cost of `floor_divide`.
 /// Cost: an integer tensor b is looked through for 0 first, on a GPU after a copy to the CPU.
 /// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is no view of its
 /// inputs.
@@ -68,7 +68,7 @@ Tensor pow(Scalar a, const Tensor& b, Where where = {});
 /// The angle in radians, from −π to π, at which one sees the point (b, a) from (0, 0).
 ///
 /// Dtypes: floating.
-/// Gradient: 0 where a and b are 0.
+/// Gradient: 0 where a and b are 0. PyTorch's divides by a² + b², which may overflow or vanish.
 Tensor atan2(const Tensor& a, const Tensor& b, Where where = {});
 
 /// start + weight·(end − start), which is exactly `start` for weight 0, and `end` for 1.
