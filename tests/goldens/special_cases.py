@@ -22,7 +22,8 @@ from random_layers import LAYER_OPS  # noqa: E402
 IN_TORCH = {name: op.torch for ops in (ARRAY_OPS | LAYER_OPS).values() for name, op in ops.items()}
 
 
-LEFT_OUT = {"layer_norm": 2, "group_norm": 2, "rms_norm": 1, "binary_cross_entropy_with_logits": 2}  # weights
+# Optional tensors.
+LEFT_OUT = {"layer_norm": 2, "group_norm": 2, "rms_norm": 1, "binary_cross_entropy_with_logits": 2, "diff": 2}
 
 
 class Case(typing.NamedTuple):
@@ -47,7 +48,8 @@ def inputs(dtype: torch.dtype) -> dict[str, Tensor]:
     named = {"values": tensor(signed(0.0, *denormals, info.smallest_normal, 1e-30, 1e-5, 0.5, 1, 1.5, 2, 20, 88.5,
                                      100, 710, 746, 1e15, 1e30, large, inf))}
     for_pairs = tensor(signed(0.0, least, 1e-30, 0.5, 1, 3, 1e30, large, inf))
-    named["first"], named["second"] = torch.cartesian_prod(for_pairs, for_pairs).T.contiguous()
+    named["pairs"] = torch.cartesian_prod(for_pairs, for_pairs)
+    named["first"], named["second"] = named["pairs"].T.contiguous()
 
     i, j = torch.triu_indices(len(for_pairs), len(for_pairs))
     swapped = (i + j) % 2 == 0  # so that both orders occur
@@ -55,6 +57,7 @@ def inputs(dtype: torch.dtype) -> dict[str, Tensor]:
     named["rows"] = torch.stack([for_pairs[i], torch.full_like(for_pairs[i], 0.25), for_pairs[j]], 1)
     named["other_rows"] = named["rows"].roll(7, 0).flip(1)
     named["targets"] = torch.arange(len(i)) % 3
+    named["row_signs"] = 1 - 2 * (torch.arange(len(i)) % 2)
 
     # In long rows at places 5 and 33: beside vectors of 32, and behind them.
     places = [(x, None) for x in (nan, inf, -inf, large)] + [(None, x) for x in (nan, inf, -inf, -large)]
@@ -89,6 +92,8 @@ UNARY = [Case(op, ["values"]) for op in (
     Case("gelu", ["values"], {"approximate": "tanh"}),
     Case("softplus", ["values"], {"beta": 1}),
     Case("softplus", ["values"], {"beta": 3}),
+    *(Case("pow", ["values"], {"number": y, "first": False}) for y in (0, 1, 2, 3, 0.5, -0.5, -1)),
+    *(Case("pow", ["values"], {"number": x, "first": True}) for x in (0, 1, 2, -0.5)),
 ]
 PAIRS = ["first", "second"]
 BINARY = [Case(op, PAIRS) for op in (
@@ -98,6 +103,7 @@ BINARY = [Case(op, PAIRS) for op in (
     Case("lerp", ["first", "second", "first"]),
     Case("isclose", PAIRS, {"rtol": 1e-5, "atol": 1e-8, "equal_nan": False}),
     Case("isclose", PAIRS, {"rtol": 1e-5, "atol": 1e-8, "equal_nan": True}),
+    Case("glu", ["pairs"], {"dim": 1}),
 ]
 LOSSES = [Case(op, PAIRS, {"reduction": "none", **arguments}) for op, arguments in (
     ("mse_loss", {}), ("l1_loss", {}), ("huber_loss", {"delta": 1}), ("smooth_l1_loss", {"beta": 1}),
@@ -119,6 +125,7 @@ OF_ROWS = [
     *(Case(op, [], {"descending": down, **DIM}) for op in ("sort", "argsort") for down in (False, True)),
     Case("topk", [], {"k": 2, "largest": True, **DIM}),
     Case("topk", [], {"k": 2, "largest": False, **DIM}),
+    Case("diff", [], {"n": 1, **DIM}),
     Case("layer_norm", [], {"eps": 1e-5}),
     Case("rms_norm", [], {"eps": 1e-5}),
     Case("group_norm", [], {"num_groups": 1, "eps": 1e-5}),
@@ -138,6 +145,8 @@ def cases() -> list[Case]:
             found.append(Case("cross_entropy", with_targets, options, 1))
         found.append(Case("nll_loss", with_targets, {"ignore_index": -100, "reduction": "none"}, 1))
     found.append(Case("cosine_similarity", ["rows", "other_rows"], {"dim": 1, "eps": 1e-8}))
+    with_signs = ["rows", "other_rows", "row_signs"]
+    found.append(Case("cosine_embedding_loss", with_signs, {"margin": 0, "reduction": "none"}, 1))
     return found
 
 

@@ -171,7 +171,12 @@ Exception exceptions[] = {
      "an infinite norm of finite elements: PyTorch has ∞/∞"},
     {"cosine_similarity", "output", [](At at) { return at.is_float32 && ours_is(at, cosine(at)); },
      "norms of float32 are float64"},
-    {"cosine_similarity", "grad",
+    {"cosine_embedding_loss", "output",
+     [](At at) {
+       return at.is_float32 && ours_is(at, at.inputs[2][0] == 1 ? 1 - cosine(at) : std::max(cosine(at), 0.0));
+     },
+     "the same"},
+    {"cosine_similarity cosine_embedding_loss", "grad",
      [](At at) {
        return at.is_float32 && (squares_leave_range(at, row(at)) || squares_leave_range(at, at.inputs[1]));
      },

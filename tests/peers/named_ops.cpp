@@ -287,7 +287,7 @@ std::map<std::string, Run> all_ops() {
       {"trace", trace},       {"tanh", tanh},
       {"sigmoid", sigmoid},   {"relu", relu},
       {"silu", silu},         {"logsigmoid", logsigmoid}};
-  for (const auto& [name, op] : of_one) ops[name] = [op = op](C c) { return op(c[0], {}); };
+  for (const auto& [name, op] : of_one) ops[name] = [f = op](C c) { return f(c[0], {}); };
   const std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&, Where)> of_two[] = {
       {"atan2", atan2},
       {"logical_and", logical_and},
@@ -297,12 +297,12 @@ std::map<std::string, Run> all_ops() {
       {"embedding", embedding},
       {"matmul", matmul},
       {"outer", outer}};
-  for (const auto& [name, op] : of_two) ops[name] = [op = op](C c) { return op(c[0], c[1], {}); };
+  for (const auto& [name, op] : of_two) ops[name] = [f = op](C c) { return f(c[0], c[1], {}); };
   const std::pair<const char*, Tensor (*)(const Tensor&, const Shape&, KeepDim, Where)> over_dims[] = {
       {"sum", sum}, {"prod", prod},           {"mean", mean}, {"max", max},
       {"min", min}, {"logsumexp", logsumexp}, {"any", any},   {"all", all}};
   for (const auto& [name, op] : over_dims)
-    ops[name] = [op = op](C c) { return op(c[0], c.sizes("dim"), c.flag("keepdim"), {}); };
+    ops[name] = [f = op](C c) { return f(c[0], c.sizes("dim"), c.flag("keepdim"), {}); };
   return ops;
 }
 
