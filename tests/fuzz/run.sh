@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Feeds damaged and invented files and command lines to everything that reads them, under AddressSanitizer and
-# UndefinedBehaviorSanitizer. PNG files are left out: libpng, which decodes them, has fuzz targets of its own.
+# UndefinedBehaviorSanitizer.
 #
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #
