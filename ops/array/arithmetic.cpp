@@ -113,8 +113,8 @@ Tensor div(const Tensor& a, const Tensor& b, Where where) {
   Tensor out = detail::binary(Binary::div, a, b);
   const Saved y = op.needs_grad(1) ? op.save_output(out) : Saved{};
   return op.record(out, [needs_a = op.needs_grad(0), b = op.save(b), y](const Tensor& g) {
-    // By b it is −(a/b)/b: 0 for a = 0 and a small b, where (1/b)·(a/b) may be ∞·0.
-    return Grads{needs_a ? div(g, b()) : Tensor{}, y.defined() ? mul(g, div(y(), neg(b()))) : Tensor{}};
+    // By b it is −(g·y)/b: (g/b)·y would be ∞·0 for a = 0 and a small b, and g·(y/b) would not be g/b for y = 1.
+    return Grads{needs_a ? div(g, b()) : Tensor{}, y.defined() ? div(mul(g, y()), neg(b())) : Tensor{}};
   });
 }
 
