@@ -58,7 +58,8 @@ void unary_number(Unary op, const View& out, const View& x) {
   switch (op) {
     case Unary::neg: return map<E, E>([] __device__(T v) { return static_cast<T>(-v); }, out, x);
     case Unary::abs: return map<E, E>([] __device__(T v) { return v < 0 ? static_cast<T>(-v) : v; }, out, x);
-    case Unary::sign: return map<E, E>([] __device__(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }, out, x);
+    case Unary::sign:
+      return map<E, E>([] __device__(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v == 0 ? T(0) : v; }, out, x);
     case Unary::square: return map<E, E>([] __device__(T v) { return v * v; }, out, x);
     case Unary::floor:
     case Unary::ceil:

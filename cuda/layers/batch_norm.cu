@@ -137,7 +137,7 @@ __global__ void finish_moments(Channels c, int64_t groups, Differences<E> differ
     const double var = total(&TwoSums::second) / c.values() - difference * difference;
     if (Warp::lane() != 0) continue;
     mean[g] = differences.centre(g * c.of_group) + difference;
-    variance[g] = var < 0 ? 0 : var;  // rounding may make it negative; a NaN stays NaN
+    variance[g] = var < 0 ? 0 : var + 0 * var;  // rounding may make it negative; ∞ becomes NaN
   }
 }
 

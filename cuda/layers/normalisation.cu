@@ -48,7 +48,7 @@ __global__ void layer_norm_rows(int64_t rows, int64_t width, const E* in, Affine
       mu += static_cast<T>(ThreadGroup::template sum<T>(width, [=](int64_t c) { return x[c] - mu; }) * share);
       variance = variance_about(mu);
     }
-    const T scale = rsqrt(static_cast<T>(variance + eps));
+    const T scale = rsqrt(static_cast<T>(variance + eps + 0 * variance));  // NaN for an infinite one
     for (int64_t c = ThreadGroup::lane(); c < width; c += ThreadGroup::size) y[c] = (x[c] - mu) * scale * w[c] + b[c];
     if (ThreadGroup::lane() == 0) {
       mean[r] = mu;

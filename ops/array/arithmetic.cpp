@@ -39,13 +39,15 @@ void check_divisors(const Tensor& b) {
   Recording::check_values(b, [](const Tensor& on_cpu) { check_divisor(any(eq(on_cpu, 0)).item<bool>()); });
 }
 
+Tensor checked_quotient(const Tensor& a, const Tensor& b, Where where);
+
 /// The remainder, for a divisor that has been checked.
 Tensor checked_remainder(const Tensor& a, const Tensor& b, Where where) {
   Op op("remainder", where, {a, b});
   op.common_dtype();
   return op.record(detail::binary(Binary::remainder, a, b),
                    [a = save_for(op, 1, a), b = save_for(op, 1, b)](const Tensor& g) {
-                     return Grads{g, b.defined() ? neg(mul(g, floor(div(a(), b())))) : Tensor{}};
+                     return Grads{g, b.defined() ? neg(mul(g, checked_quotient(a(), b(), {}))) : Tensor{}};
                    });
 }
 
@@ -59,9 +61,11 @@ Tensor integer_quotient(const Tensor& a, const Tensor& b) {
 
 /// ⌊a/b⌋ of floating tensors, by the remainder, because a/b may be rounded up to a whole number.
 Tensor floating_quotient(const Tensor& a, const Tensor& b) {
-  const Tensor rest = checked_remainder(a, b, {}), quotient = round(div(sub(a, rest), b));
-  // The remainder is infinite where b is infinite and its sign differs from a's. There is none for b = 0.
-  return linnet::where(eq(b, 0), div(a, b), masked_fill(quotient, isinf(rest), -1));
+  const Tensor rest = checked_remainder(a, b, {}), quotient = round(div(sub(a, rest), b)), ratio = div(a, b);
+  // The remainder is infinite where b is infinite and its sign differs from a's. There is none for b = 0. A quotient
+  // of 0 has the sign of a/b.
+  const Tensor finite = linnet::where(eq(quotient, 0), mul(ratio, 0), masked_fill(quotient, isinf(rest), -1));
+  return linnet::where(eq(b, 0), ratio, finite);
 }
 
 /// ⌊a/b⌋, for a divisor that has been checked.
@@ -109,9 +113,8 @@ Tensor div(const Tensor& a, const Tensor& b, Where where) {
   Tensor out = detail::binary(Binary::div, a, b);
   const Saved y = op.needs_grad(1) ? op.save_output(out) : Saved{};
   return op.record(out, [needs_a = op.needs_grad(0), b = op.save(b), y](const Tensor& g) {
-    // (a/b)' = (a' − (a/b)·b')/b
-    const Tensor da = div(g, b());
-    return Grads{needs_a ? da : Tensor{}, y.defined() ? neg(mul(da, y())) : Tensor{}};
+    // By b it is −(g·y)/b: (g/b)·y would be ∞·0 for a = 0 and a small b, and g·(y/b) would not be g/b for y = 1.
+    return Grads{needs_a ? div(g, b()) : Tensor{}, y.defined() ? div(mul(g, y()), neg(b())) : Tensor{}};
   });
 }
 
@@ -158,9 +161,13 @@ Tensor atan2(const Tensor& a, const Tensor& b, Where where) {
   Op op("atan2", where, {a, b});
   op.floating_dtype();
   return op.record(detail::binary(Binary::atan2, a, b), [a = op.save(a), b = op.save(b)](const Tensor& g) {
-    const Tensor squares = add(square(a()), square(b()));
-    const Tensor scaled = div(g, masked_fill(squares, eq(squares, 0), INFINITY));  // 0 at the origin
-    return Grads{mul(scaled, b()), neg(mul(scaled, a()))};
+    // With a and b divided by the larger of them, whose squares then neither overflow nor vanish. It has no gradient,
+    // as it changes nothing. 0 at the origin.
+    const Tensor larger = maximum(abs(a().detach()), abs(b().detach()));
+    const Tensor size = masked_fill(larger, logical_or(eq(larger, 0), isinf(larger)), 1);
+    const Tensor p = div(a(), size), q = div(b(), size), squares = add(square(p), square(q));
+    const Tensor scaled = div(g, masked_fill(squares, eq(squares, 0), INFINITY));
+    return Grads{div(mul(scaled, q), size), neg(div(mul(scaled, p), size))};
   });
 }
 

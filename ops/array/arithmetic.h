@@ -34,9 +34,10 @@ Tensor div(const Tensor& a, const Tensor& b, Where where = {});
 Tensor div(const Tensor& a, Scalar b, Where where = {});
 Tensor div(Scalar a, const Tensor& b, Where where = {});
 
-/// a − ⌊a/b⌋·b: the rest of a beyond a whole multiple of b. It has b's sign. NaN for a floating b = 0.
+/// a − ⌊a/b⌋·b: the rest of a beyond a whole multiple of b. It has b's sign. NaN for a floating b = 0; PyTorch's is
+/// NaN also if a/b overflows.
 ///
-/// Gradient: for a the cotangent, for b −⌊a/b⌋ times the cotangent.
+/// Gradient: for a the cotangent, for b −⌊a/b⌋ times the cotangent, which costs as much as `floor_divide`.
 /// Cost: an integer tensor b is first searched for 0; from a GPU it is copied to the CPU for that.
 /// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is not a view of its
 /// inputs.
@@ -68,7 +69,7 @@ Tensor pow(Scalar a, const Tensor& b, Where where = {});
 /// The angle in radians, from −π to π, of the vector (b, a).
 ///
 /// Dtypes: floating.
-/// Gradient: 0 where a and b are 0.
+/// Gradient: 0 where a and b are 0. PyTorch's divides by a² + b², which may overflow or vanish.
 Tensor atan2(const Tensor& a, const Tensor& b, Where where = {});
 
 /// start + weight·(end − start), which is exactly `start` for weight 0, and `end` for 1.

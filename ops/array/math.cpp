@@ -1,7 +1,6 @@
 #include <linnet/ops/array/math.h>
 
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -29,11 +28,6 @@ Tensor smooth_function(const char* name, Unary kind, const Tensor& x, Where wher
   op.floating_dtype();
   return op.record(detail::unary(kind, x),
                    [x = op.save(x), backward](const Tensor& g) { return Grads{backward(g, x())}; });
-}
-
-double largest_finite(DType dtype) {
-  if (dtype == DType::float64) return std::numeric_limits<double>::max();
-  return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 significant bits
 }
 
 }  // namespace
@@ -184,7 +178,7 @@ Tensor nan_to_num(const Tensor& x, Scalar nan, std::optional<Scalar> posinf, std
                   Where where) {
   const Call call("nan_to_num", where);
   if (!is_floating(x.dtype())) return x;
-  const double largest = largest_finite(x.dtype());
+  const double largest = detail::largest_finite(x.dtype());
   const Tensor without_nan = masked_fill(x, isnan(x), nan);
   const Tensor up_to_largest = masked_fill(without_nan, eq(x, INFINITY), posinf.value_or(largest));
   return masked_fill(up_to_largest, eq(x, -INFINITY), neginf.value_or(-largest));

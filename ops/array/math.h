@@ -24,7 +24,7 @@ Tensor round(const Tensor& x, Where where = {});
 Tensor trunc(const Tensor& x, Where where = {});
 /// eˣ
 Tensor exp(const Tensor& x, Where where = {});
-/// eˣ − 1, accurate near 0.
+/// eˣ − 1, accurate near 0. Its gradient eˣ too: PyTorch's is the result + 1, which is 0 far below 0.
 Tensor expm1(const Tensor& x, Where where = {});
 /// The natural logarithm; −inf at 0, NaN below.
 Tensor log(const Tensor& x, Where where = {});
@@ -40,7 +40,7 @@ Tensor rsqrt(const Tensor& x, Where where = {});
 /// |x|
 ///
 /// Dtypes: floating or integer.
-/// Gradient: 0 at 0, NaN at NaN.
+/// Gradient: 0 at 0, NaN at NaN, where PyTorch's is 0.
 Tensor abs(const Tensor& x, Where where = {});
 /// The sign of x: −1, 0 or 1; NaN for NaN, as in NumPy. (PyTorch gives 0 for it.)
 ///
@@ -55,7 +55,7 @@ Tensor tan(const Tensor& x, Where where = {});
 Tensor asin(const Tensor& x, Where where = {});
 Tensor acos(const Tensor& x, Where where = {});
 Tensor atan(const Tensor& x, Where where = {});
-/// The hyperbolic sine and cosine; `tanh` is an activation.
+/// The hyperbolic sine and cosine, up to the largest number (PyTorch's end before it); `tanh` is an activation.
 Tensor sinh(const Tensor& x, Where where = {});
 Tensor cosh(const Tensor& x, Where where = {});
 /// x²

@@ -16,6 +16,7 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/sorting.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/elementwise.h>
 #include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/sum.h>
 
@@ -135,9 +136,10 @@ Tensor linear_recurrence(const Tensor& a, const Tensor& b, int dim, bool reverse
   });
 }
 
-/// Inclusive running products. Computed as a recurrence, because its gradient then divides by no element.
+/// Inclusive running products. Computed as a recurrence, because its gradient then divides by no element. Its terms
+/// are −0, because adding −0 keeps the sign of a 0.
 Tensor running_product(const Tensor& x, int dim, bool reverse) {
-  const Tensor nothing = full({}, 0, x.dtype(), x.device()).expand(x.shape());
+  const Tensor nothing = full({}, -0.0, x.dtype(), x.device()).expand(x.shape());
   return linear_recurrence(x, nothing, dim, reverse, 1);
 }
 
@@ -285,10 +287,11 @@ Tensor logsumexp(const Tensor& x, const Shape& dims, KeepDim keepdim, Where wher
   op.floating_dtype();
   const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
   const Tensor detached = x.detach();
-  // log(sum exp(x)) = m + log(sum exp(x − m)), where m is the maximum, or 0 where the maximum is not finite.
+  // log(sum exp(x)) = m + log(sum exp(x − m)), where m is the maximum, or the finite number next to it.
   const Tensor largest =
       shapes.count == 0 ? Tensor::empty(shapes.kept, x.dtype(), x.device()).fill_(0) : max(detached, dims, true);
-  const Tensor shift = masked_fill(largest, eq(abs(largest), kInfinity), 0);
+  const double bound = detail::largest_finite(x.dtype());
+  const Tensor shift = clamp(largest, -bound, bound);
   Tensor out = add(log(sum(exp(sub(detached, shift)), dims, true)), shift).reshape(shapes.result);
   return op.record(out, [x = op.save(x), shift = op.save(shift), dims](const Tensor& g) {
     // The gradient is softmax(x) = terms / total. exp(x − y) would lack the digits that y lost in rounding. Where all

@@ -25,7 +25,8 @@ Tensor sum(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 /// Products; 1 over no elements.
 ///
 /// Dtypes: any. Products of integers and bools are int64. float32 is accumulated in float64.
-/// Gradient: any number of times, also correct where elements are 0; backward takes about ten passes, in float64.
+/// Gradient: any number of times, also correct where elements are 0 or infinite (PyTorch divides by them); backward
+/// takes about ten passes, in float64.
 Tensor prod(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Means; NaN over no elements.
@@ -37,7 +38,7 @@ Tensor mean(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Wh
 /// mean square for 0. NaN or infinite when n ≤ correction, and NaN where x has an infinity or a NaN.
 ///
 /// Dtypes: floating.
-/// Gradient: any number of times; NaN where x has an infinity or a NaN.
+/// Gradient: any number of times; all NaN where x has an infinity or a NaN (PyTorch: also infinities).
 Tensor var(const Tensor& x, const Shape& dims = {}, double correction = 1, KeepDim keepdim = false, Where where = {});
 /// Deleted: a bool after `dims` is `keepdim` in the other reductions, and would be the correction here.
 template <std::same_as<bool> Bool>
@@ -46,7 +47,7 @@ Tensor var(const Tensor& x, const Shape& dims, Bool) = delete;
 /// The largest elements; NaN where there is a NaN.
 ///
 /// Dtypes: any but bool.
-/// Gradient: any number of times, shared evenly among equal elements.
+/// Gradient: any number of times, shared evenly among equal elements, or among NaN (where PyTorch's is all NaN).
 /// Throws: ShapeError for a dim of size 0.
 Tensor max(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 /// The smallest elements; otherwise as `max`.
@@ -113,7 +114,7 @@ Tensor argmin(const Tensor& x, int64_t dim, KeepDim keepdim = false, Where where
 /// log(sum exp(x)), without overflow; −inf where all elements are −inf.
 ///
 /// Dtypes: floating.
-/// Gradient: any number of times; 0 where all elements are −inf.
+/// Gradient: any number of times; 0 where all elements are −inf (PyTorch: NaN).
 Tensor logsumexp(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 
 /// Whether any element is nonzero; false over no elements.
@@ -126,8 +127,8 @@ Tensor all(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 
 /// (sum |x|^p)^(1/p) for p ≥ 1, or max |x| for an infinite p.
 ///
-/// Dtypes: floating. Powers of float32 are computed in float64.
-/// Gradient: any number of times; 0 where the norm is 0, and NaN at a NaN.
+/// Dtypes: floating. Powers of float32 are computed in float64, and do not overflow as PyTorch's do.
+/// Gradient: any number of times; 0 where the norm is 0, and NaN at a NaN (PyTorch's for p = 1 and ∞: 0).
 /// Throws: ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
 /// Deleted: braces after `x` are `dims` in the other reductions, and would be `p` here. Write norm(x, 2, {1}).
@@ -141,7 +142,7 @@ Tensor cumsum(const Tensor& x, int64_t dim, Where where = {});
 /// Inclusive running products along `dim`.
 ///
 /// Dtypes: any. Products of integers and bools are int64.
-/// Gradient: any number of times, also correct where elements are 0.
+/// Gradient: any number of times, also correct where elements are 0 (PyTorch divides by x).
 Tensor cumprod(const Tensor& x, int64_t dim, Where where = {});
 
 /// The differences x[i + 1] − x[i] along `dim`, taken n times; n = 0 gives x. `prepend` and `append`, where given, go

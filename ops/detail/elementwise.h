@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/device/kernel_names.h>
@@ -31,6 +33,12 @@ inline Tensor binary(Binary kind, const Tensor& a, const Tensor& b) {
 
 /// g·eˣ where x ≤ 0, g elsewhere: the backward of elu and of linear attention's features. Defined beside elu.
 Tensor elu_backward(const Tensor& g, const Tensor& x);
+
+/// The largest number of a floating dtype.
+inline double largest_finite(DType dtype) {
+  if (dtype == DType::float64) return std::numeric_limits<double>::max();
+  return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 digits
+}
 
 /// A number as a tensor of rank 0, with x's dtype and device, for an op with x.
 inline Tensor number_beside(const Tensor& x, Scalar value) {

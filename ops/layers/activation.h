@@ -46,7 +46,7 @@ Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1, Where 
 /// Source: Hendrycks & Gimpel 2016.
 enum class Gelu { erf, tanh };
 
-/// x·Φ(x) for Gelu::erf, 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) for Gelu::tanh.
+/// x·Φ(x) for Gelu::erf, 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))) for Gelu::tanh; ∞ at ∞ (PyTorch: NaN).
 Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf, Where where = {});
 
 /// x·sigmoid(x), also called swish
@@ -57,7 +57,7 @@ Tensor silu(const Tensor& x, Where where = {});
 /// Throws: ValueError unless β > 0.
 Tensor softplus(const Tensor& x, double beta = 1, Where where = {});
 
-/// log(sigmoid(x)) = −softplus(−x), without overflow.
+/// log(sigmoid(x)) = −softplus(−x), without overflow. Its gradient is 0 where eˣ overflows.
 ///
 /// Cost: three passes, forward and backward.
 Tensor logsigmoid(const Tensor& x, Where where = {});

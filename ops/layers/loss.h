@@ -61,7 +61,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
 /// Throws: ShapeError, DTypeError.
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, Where where = {});
 
-/// |input − target|, otherwise as mse_loss.
+/// |input − target|, otherwise as mse_loss. The gradient is that of `abs`.
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean, Where where = {});
 
 /// With d = input − target: d²/2 where |d| ≤ delta, delta·(|d| − delta/2) elsewhere. Otherwise as mse_loss.
@@ -82,7 +82,7 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 /// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0.
 ///
 /// Shapes: one shape → [], or that shape unreduced.
-/// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant.
+/// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant (PyTorch: NaN).
 /// Throws: ShapeError; DTypeError, which says what to do with targets that are classes.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
               bool log_target = false, Where where = {});
@@ -99,7 +99,7 @@ struct GaussianNllLossOptions {
 ///
 /// Shapes: input and target have one shape, and `var` has it too, or has size 1 in some dims, or lacks the last dim:
 /// then elements share a variance. → [], or the shape of input unreduced.
-/// Gradient: any number of times.
+/// Gradient: any number of times; finite where only the square overflows (PyTorch's is not).
 /// Cost: the host waits for a check of `var`, which a Recording leaves out.
 /// Throws: ShapeError and DTypeError; ValueError for a negative variance, which counts as eps in a Recording.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
@@ -108,7 +108,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
 /// x1·x2 / (max(‖x1‖, eps)·max(‖x2‖, eps)) along `dim`, the cosine of the angle between x1 and x2.
 ///
 /// Shapes: operands broadcast; `dim` disappears.
-/// Gradient: any number of times.
+/// Gradient: any number of times. Norms are those of `norm`: where PyTorch's overflow or vanish, these do not.
 /// Throws: ShapeError, DTypeError.
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim = 1, double eps = 1e-8, Where where = {});
 
@@ -126,7 +126,7 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
 /// (target −1).
 ///
 /// Shapes: one shape → [], or that shape unreduced.
-/// Dtypes, Gradient, Throws: as cosine_embedding_loss.
+/// Dtypes, Gradient, Throws: as cosine_embedding_loss. A NaN has a gradient as if below the margin (PyTorch: 0).
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin = 1,
                             Reduction reduction = Reduction::mean, Where where = {});
 
@@ -144,7 +144,7 @@ struct BinaryCrossEntropyOptions {
 ///
 /// Shapes: logits and targets have one shape, to which `weight` and `pos_weight` broadcast → [], or that shape
 /// unreduced.
-/// Gradient: any number of times, to the factors too.
+/// Gradient: any number of times, to the factors too. To the logits, (1 − t) − σ(−x): exact to ε, also near 0.
 /// Throws: ShapeError, DTypeError.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targets,
                                         const BinaryCrossEntropyOptions& options = {}, Where where = {});

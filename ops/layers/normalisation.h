@@ -14,7 +14,7 @@
 namespace linnet {
 
 /// (x − mean)/√(var + eps) · weight + bias, with the mean and (biased) variance of each row. Undefined weight and
-/// bias stand for 1 and 0.
+/// bias stand for 1 and 0. NaN in a row whose variance overflows.
 ///
 /// Source: Ba et al. 2016, "Layer normalization", eq. 4.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5,

@@ -8,6 +8,7 @@ import gzip
 import json
 import pathlib
 import struct
+import zlib
 
 corpus = pathlib.Path(__file__).parent / "corpus"
 
@@ -140,3 +141,43 @@ for choice in range(2):
     write("articles", f"pubmed_{choice}", bytes([2 + choice]) + pubmed.encode() + b"\n" + articles)
     write("articles", f"cut_{choice}", bytes([choice]) + articles + articles[:20])
     write("articles", f"story_{choice}", bytes([4 + choice]) + story)
+
+
+def png(width, height, depth, colours, rows, *chunks, interlaced=0):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", width, height, depth, colours, 0, 0, interlaced)
+    parts = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
+
+
+# The first byte chooses the channels and whether checksums are made right. A row begins with its filter.
+ramp = bytes(range(0, 240, 20))
+palette = (b"PLTE", bytes(range(12))), (b"tRNS", bytes([0, 128, 255]))
+for choice in (0, 5, 6):
+    write("png", f"grey_{choice}", bytes([choice]) + png(3, 2, 8, 0, b"\0\1\2\3\1\4\5\6"))
+    write("png", f"colours_{choice}", bytes([choice]) + png(2, 2, 8, 2, b"\2" + ramp[:6] + b"\3" + ramp[6:]))
+    write("png", f"palette_{choice}", bytes([choice]) + png(4, 1, 2, 3, b"\0\x1b", *palette))
+    write("png", f"deep_{choice}", bytes([choice]) + png(1, 1, 16, 6, b"\4" + ramp[:8], (b"gAMA", b"\0\0\xb1\x8f")))
+    passes = b"".join(b"\0" + ramp[i:j] for i, j in ((0, 2), (2, 4), (4, 8)))
+    write("png", f"interlaced_{choice}", bytes([choice]) + png(2, 2, 8, 4, passes, interlaced=1))
+write("png", "huge", b"\1" + png(1 << 13, 1 << 13, 1, 0, bytes(1 << 10)))
+write("png", "cut", b"\1" + png(1400, 1400, 1, 0, bytes(range(200))))
+write("png", "two_channels", b"\3" + png(1, 1, 1, 0, b"\0\0"))
+
+results = {"step": 100, "loss": 1.25, "ms_per_step": 3.5, "parameters": 1000, "peak_bytes": 123456}
+write("results", "least", json.dumps(results).encode())
+write("results", "all", json.dumps(results | {
+    "accuracy": 0.5, "constant_accuracy": 0.25, "measures": {"f1": 0.5, "auc": None},
+    "processes": {"count": 2, "waited_ms_per_step": 0.1, "sent_bytes_per_step": 4e3}}, indent=2).encode())
+
+manifest = {"generator": "small", "version": 1, "seed": 1, "options": {"length": 3},
+            "counts": {"train": 2, "dev": 1, "test": 1}}
+parts = {"train": (bytes(range(1, 7)), b"\0\1"), "dev": (bytes(range(7, 10)), b"\2"),
+         "test": (bytes(range(10, 13)), b"\3")}
+sums = {f"{part}-{kind}-idx{rank}-ubyte": f"{zlib.crc32(content):08x}" for part, both in parts.items()
+        for kind, rank, content in zip(("sequences", "labels"), (2, 1), both)}
+write("manifest", "whole", json.dumps(manifest | {"crc32": sums}, indent=2).encode())
+write("manifest", "without_sums", json.dumps(manifest).encode())
+write("manifest", "another_seed", json.dumps(manifest | {"seed": 2, "crc32": sums}).encode())

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Feeds damaged and generated files and command lines to all readers, under AddressSanitizer and
-# UndefinedBehaviorSanitizer. PNG files are left out: libpng, which decodes them, has its own fuzz targets.
+# UndefinedBehaviorSanitizer.
 #
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]
 #

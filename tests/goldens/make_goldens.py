@@ -33,6 +33,7 @@ import released_cases
 import schedule_cases
 import sequence_cases
 import sequence_classifier_cases
+import special_cases
 
 
 def main() -> None:
@@ -68,6 +69,7 @@ def main() -> None:
     released_cases.save(folder / "weights" / "released_fastformer.safetensors")
     gpt2_cases.save(folder / "weights" / "gpt2")
     numpy_files.save(folder / "numpy")
+    special_cases.save(folder / "special")
 
 
 if __name__ == "__main__":

@@ -119,8 +119,6 @@ EXPLAINED = [
     Explained("cosine_similarity", "gradient",
               "linnet's gradient is that of the norm that eps replaced", short_vectors),
     Explained("softmax", "PyTorch nan", "the softmax of a line of -inf is 0 in linnet", special),
-    Explained("remainder", "gradient 1.*, PyTorch nan",
-              "the gradient by b is -floor(a / b), for an infinite a too", special),
     Explained("cross_entropy", "gradient 0.*, PyTorch nan",
               "linnet leaves out a row that is ignored, NaN too", special),
     Explained("softmax_attention", "nan",

@@ -52,7 +52,7 @@ void unary_number(Unary op, const View& out, const View& x) {
   switch (op) {
     case Unary::neg: return map<T, T>(out, x, [](T v) { return static_cast<T>(-v); });
     case Unary::abs: return map<T, T>(out, x, [](T v) { return v < 0 ? static_cast<T>(-v) : v; });
-    case Unary::sign: return map<T, T>(out, x, [](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; });
+    case Unary::sign: return map<T, T>(out, x, [](T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v == 0 ? T(0) : v; });
     case Unary::square: return map<T, T>(out, x, [](T v) { return v * v; });
     case Unary::floor:
     case Unary::ceil:

@@ -153,7 +153,7 @@ void group_moments(View mean, View variance, View x_view) {
       }
       const double offset = sum / loops.values(), var = square / loops.values() - offset * offset;
       data<double>(mean)[g] = centres[g * loops.of_group] + offset;
-      data<double>(variance)[g] = var < 0 ? 0 : var;  // rounding may make it negative; a NaN stays
+      data<double>(variance)[g] = var < 0 ? 0 : var + 0 * var;  // rounding may make it negative; ∞ becomes NaN
     }
   });
 }

@@ -62,7 +62,7 @@ void layer_norm_rows(const View& y_view, const View& mean, const View& rstd, con
         mu += static_cast<T>(block_sum<T>(width, [x, mu](int64_t c) { return x[c] - mu; }) / n);
         variance = variance_about(mu);
       }
-      const T scale = static_cast<T>(1 / std::sqrt(variance + eps));
+      const T scale = static_cast<T>(1 / std::sqrt(variance + eps + 0 * variance));  // NaN for an infinite one
 #pragma omp simd
       for (int64_t c = 0; c < width; ++c) y[c] = (x[c] - mu) * scale * w[c] + b[c];
       data<T>(mean)[r] = mu;
