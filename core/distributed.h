@@ -84,7 +84,7 @@ class ProcessGroup {
 
   /// Waits until all ranks have called this.
   void barrier();
-  /// The same, but waits at most `seconds`. Returns whether all ranks called it. A program calls it once, at its end
+  /// A barrier that waits at most `seconds`. Returns whether all ranks called it. A program calls it once, at its end
   /// after an error: ranks that all had the same error come together, but a rank that failed alone waits in vain.
   bool barrier_within(double seconds);
   /// Copies tensors of rank `source`, such as a model's parameters, into those of the others.
@@ -102,7 +102,8 @@ class ProcessGroup {
   /// Throws: ValueError for a number of ranks that is not a power of two, and for 2 GiB or more; DTypeError, with
   /// `any_order`, for dtypes other than float32 and float64.
   void all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
-  /// The same without waiting. `x` must be contiguous. Do not read or write it until the Work has ended.
+  /// Starts an all_reduce and returns without waiting for it. `x` must be contiguous. Do not read or write it until
+  /// the Work has ended.
   ///
   /// Throws: as all_reduce; ValueError for a tensor that is not contiguous.
   Work start_all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});

@@ -80,8 +80,9 @@ class Checkpoint {
   ///
   /// Throws: IoError when it cannot be written; the old file is then still there.
   void save(Where where = {}) const;
-  /// The same for a group in which each rank has a part of a state, as with a ZeroRedundancyOptimizer. All ranks make
-  /// the call. Rank 0 writes its own tensors and those that only other ranks have, which they send one at a time.
+  /// Saves the state of a group in which each rank has a part of it, as with a ZeroRedundancyOptimizer. All ranks
+  /// make the call. Rank 0 writes its own tensors and those that only other ranks have, which they send one at a
+  /// time.
   ///
   /// Throws: as above, on all ranks.
   void save(ProcessGroup& group, Where where = {}) const;

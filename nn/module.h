@@ -98,7 +98,7 @@ class Module : public detail::RefusedModuleMembers {
   /// Every parameter of this module and of those inside it, in the order of construction. A parameter that several
   /// modules share comes once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
-  /// The same without names, as an optimizer takes them.
+  /// The parameters without their names, as an optimizer takes them.
   std::vector<Tensor> parameters() const;
   /// Tensors that belong to the state but are not trained.
   std::vector<NamedTensor> named_buffers() const;

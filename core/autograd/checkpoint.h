@@ -32,7 +32,7 @@ namespace linnet {
 /// number, shape or dtype, if it draws random numbers more or less often, or if a tensor that f read was edited.
 std::vector<Tensor> checkpoint(std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)> f,
                                const std::vector<Tensor>& inputs);
-/// The same for one input and one result.
+/// A checkpoint of a function with one input and one result.
 Tensor checkpoint(std::function<Tensor(const Tensor& x)> f, const Tensor& x);
 
 }  // namespace linnet

@@ -33,8 +33,8 @@ struct GradcheckOptions {
 bool gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f, const std::vector<Tensor>& inputs,
                const GradcheckOptions& options = {}, Where where = {});
 
-/// The same check for second derivatives: the derivatives of the gradients of f by its inputs and by the gradient of
-/// its result. The gradient of the result is a tensor of random numbers.
+/// Checks second derivatives as `gradcheck` does first ones: the derivatives of the gradients of f by its inputs and
+/// by the gradient of its result. The gradient of the result is a tensor of random numbers.
 ///
 /// Throws: as `gradcheck`; AutogradError for an op that is for first derivatives only.
 bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f,

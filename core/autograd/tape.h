@@ -154,7 +154,7 @@ class Op : public Call {
 
   /// The dtype of all defined inputs. Throws DTypeError if they differ.
   DType common_dtype() const;
-  /// The same, but throws DTypeError also unless that dtype is floating.
+  /// The dtype of all defined inputs. Throws DTypeError if they differ, and if it is not floating.
   DType floating_dtype() const;
   /// For the op of a layer: its first `count` inputs are activations, and the others are the layer's parameters.
   /// Returns the dtype of the activations. Throws DTypeError unless it is floating and all inputs have it; beside

@@ -34,7 +34,7 @@ struct Safetensors {
 /// Throws: IoError for a missing, truncated or damaged file (sizes, offsets, gaps and repeated names are checked),
 /// for another dtype, and for a U64 number beyond int64.
 Safetensors read_safetensors(const std::filesystem::path& path, Where where = {});
-/// The same, but reads only the tensors for whose names `only` returns true. It is called once for each name.
+/// Reads only the tensors for whose names `only` returns true. It is called once for each name.
 Safetensors read_safetensors(const std::filesystem::path& path,
                              const std::function<bool(const std::string& name)>& only, Where where = {});
 

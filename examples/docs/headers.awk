@@ -121,7 +121,7 @@ function begin_members(text) {
   end_members()
   sub(/^ *\/\/ ---- /, "", text)
   sub(/ ----$/, "", text)
-  refused = text ~ /do not compile here/
+  refused = text ~ /do not compile/
   if (refused) {
     print "/// \\cond"
   } else {
@@ -149,7 +149,8 @@ function copy_or_move(text,   name, other) {
 
 # Destructors, and copies and moves that the compiler writes, without a comment of their own.
 function is_default(text) {
-  return text ~ /^ *(virtual )?~[A-Za-z]+\(\).*[;}]$/ || text ~ /^ *(virtual )?~?[A-Za-z]+&? ?(operator=)?\([^()]*&?&?[^()]*\).* = default;$/ && line[i - 1] !~ /\/\/\//
+  if (line[i - 1] ~ /^ *\/\/\//) return 0
+  return text ~ /^ *(virtual )?~[A-Za-z]+\(\).*[;}]$/ || text ~ /^ *(virtual )?~?[A-Za-z]+&? ?(operator=)?\([^()]*&?&?[^()]*\).* = default;$/
 }
 
 function declaration_or_comment(text,   indent, begins) {
@@ -179,8 +180,8 @@ function declaration_or_comment(text,   indent, begins) {
     else if (comment != "" && indent == comment_indent && text !~ /= delete;|override/) printf "%s", comment
     else if (whole ~ /NOLINT\(google-explicit-constructor\)/) print indent "/// An implicit conversion" reason_in(whole)
     else if (whole ~ /^ *[A-Za-z0-9]+\(Module& parent, std::string name/) print indent "/// A submodule of `parent`, `name` there."
-    else if (path == "core/views.h") print "/// As Tensor::" name_in(text) "."
-    else if (path == "core/tensor.h" && indent == "  " && in_members) print "  /// As the function linnet::" name_in(text) "."
+    else if (path == "core/views.h") print "/// As Tensor::" name_in(whole) "."
+    else if (path == "core/tensor.h" && indent == "  " && in_members) print "  /// As the function linnet::" name_in(whole) "."
   }
   after_template = text ~ /^ *(template|requires)/ && text !~ /;/
   is_inside = text !~ /[;}]( *\/\/.*)?$/ && text !~ /^ *\/\// && !after_template && text != "" && text !~ /:$/ \

@@ -89,16 +89,39 @@ if(chapters)
   linnet_branch(tutorial "Tutorial"
     "From a derivative by hand to attention on a GPU. Each chapter is a program that the build has run.
 
-`cmake --build build --target tutorial` compiles and runs them all, from `examples/tutorial/`. To try one with an installed
-linnet, leave out what it takes from `support/` and `tutorial/` (checks, times, pictures, data), and compile it with
+`cmake --build build --target tutorial` compiles and runs them all, from `examples/tutorial/`. A single chapter is the
+target `chapter_NAME`:
 
+    cmake --build build --target chapter_01_a_derivative_by_hand
+    build/bin/tutorial/01_a_derivative_by_hand
+
+To try a chapter outside this repository, leave out what it takes from `support/` and `tutorial/` (checks, times,
+pictures, data), install linnet, and compile the chapter with the installed library:
+
+    cmake --build build
+    cmake --install build --prefix ~/linnet
+    export PKG_CONFIG_PATH=~/linnet/lib/pkgconfig
     g++ -std=c++20 mine.cpp -o mine $(pkg-config --cflags --libs linnet) -lfmt
+
+`cmake --install` builds nothing. If a program has not been built, it stops with \"cannot find\" and the program's name;
+`--component dev` installs only the library, which `cmake --build build --target linnet` builds.
 
 The exercises have @ref solutions." ${chapters})
   linnet_branch(solutions "Solutions" "The solutions to the tutorial's exercises, chapter by chapter." ${solutions})
 endif()
 string(APPEND BRANCHES "    <tab type=\"modules\" visible=\"yes\" title=\"Library\" intro=\"Each header, directory by directory. The search finds names by the beginning of each word.\"/>\n"
-                       "    <tab type=\"user\" url=\"@ref examples_readme\" title=\"Programs\"/>\n")
+                       "    <tab type=\"usergroup\" url=\"@ref examples_readme\" title=\"Programs\">\n"
+                       "      <tab type=\"user\" url=\"@ref own_attention\" title=\"An attention of your own\"/>\n"
+                       "    </tab>\n")
+file(READ ${SOURCE}/examples/own_attention.cpp own_attention)
+file(WRITE ${OUTPUT}/pages/own_attention.md "# An attention of your own {#own_attention}
+
+This is `examples/own_attention.cpp`, whose parts the [README](@ref readme_how-to-add-an-attention) explains. The functions
+that it overrides are in `nn/attention/attention.h`.
+
+```cpp
+${own_attention}```
+")
 if(EXISTS ${docs}/papers.md)
   string(APPEND BRANCHES "    <tab type=\"user\" url=\"@ref papers\" title=\"Papers\"/>\n")
 endif()
@@ -131,6 +154,17 @@ set(HEADER_FILTER "${AWK} -v root=${SOURCE} -f ${docs}/headers.awk")
 set(MARKDOWN_FILTER "${AWK} -v root=${SOURCE} -v build=${BUILD} -v has_tutorial=${has_tutorial} -v headers='${header_list}' -f ${docs}/markdown.awk")
 configure_file(${docs}/Doxyfile.in ${OUTPUT}/Doxyfile @ONLY)
 execute_process(COMMAND ${DOXYGEN} ${OUTPUT}/Doxyfile WORKING_DIRECTORY ${OUTPUT} RESULT_VARIABLE status)
+
+# Doxygen links each name in code that linnet has too. A chapter that does not use linnet means functions of its own.
+foreach(page IN LISTS chapters solutions)
+  file(STRINGS ${page} uses_linnet REGEX "^using namespace linnet;" LIMIT_COUNT 1)
+  if(NOT uses_linnet)
+    linnet_page(${page} page_title page_id)
+    file(READ ${OUTPUT}/html/${page_id}.html text)
+    string(REGEX REPLACE "<a class=\"code[^>]*>([^<]*)</a>" "\\1" text "${text}")
+    file(WRITE ${OUTPUT}/html/${page_id}.html "${text}")
+  endif()
+endforeach()
 
 # The results of a search are separate pages, which have only this style.
 file(APPEND ${OUTPUT}/html/search/search.css "

@@ -48,7 +48,9 @@ in_display {
   } else if (title !~ /\{#/) {
     title = title " {#" page_id(path) "_" slug(title) "}"
   }
-  print inline(title)
+  title = inline(title)
+  sub(/%Where /, "Where ", title)  # Doxygen makes no links in headings, and would print the sign
+  print title
   next
 }
 
@@ -168,6 +170,8 @@ function links(text,   result, target, anchor, begin, size, page) {
     }
     if (from_root(target) == "examples/tutorial") {
       target = "@ref " (has_tutorial ? "tutorial" : "index")
+    } else if (from_root(target) == "examples/own_attention.cpp") {
+      target = "@ref own_attention"
     } else if (target !~ /^[a-z]+:/ && (target ~ /\.md$/ || (target == "" && anchor != ""))) {
       page = page_id(target == "" ? path : from_root(target))
       if (page == "readme" && anchor == "") page = "index"

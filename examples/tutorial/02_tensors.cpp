@@ -20,7 +20,8 @@ using examples::check;
 // The numbers of a matrix lie in memory row by row. The shape only says how to find them: element $[i, j]$ of a
 // $[2, 3]$ matrix lies $3i + j$ places after the first. The factors, here 3 and 1, are the *strides*. A transpose
 // swaps sizes and strides and copies nothing: it is a *view* of the same numbers. So a change to one is visible in
-// the other. `reshape` also returns a view if the numbers already lie in the right order.
+// the other. `reshape` also returns a view if the numbers already lie in the right order. Elsewhere, as after a
+// transpose, it copies them.
 
 void show_views() {
   Tensor a = arange(6, DType::float32).reshape({2, 3});
@@ -81,7 +82,7 @@ Tensor sum_to(Tensor gradient, const Shape& shape) {
 // $G W^\top$. Shapes help to remember it: no other product of $G$ and $W$, transposed or not, has the shape of $x$.
 //
 // The loss is the mean of $(y - t)^2$ over all $n$ elements, so $G = 2(y - t)/n$. The program compares these
-// gradients with linnet's, which the next chapter explains. Both use float64, which has 16 digits, not 7 as float32.
+// gradients with linnet's (next chapter). Check gradients in float64, which has 16 digits; float32 has 7.
 
 int main() {
   show_views();

@@ -1,7 +1,6 @@
 // # 3. linnet's tape
 //
-// The engine of chapter 1 makes a node for every number. This chapter writes it again as a list, and compares the
-// list with linnet's engine.
+// This chapter writes the engine of chapter 1 again, as a list, and compares it with linnet's engine.
 
 #include <fmt/core.h>
 
@@ -23,7 +22,7 @@ using examples::check;
 struct Entry {
   double value;
   size_t a = 0, b = 0;    // the indices of its inputs
-  double da = 0, db = 0;  // its derivatives with respect to them
+  double da = 0, db = 0;  // its derivatives with respect to them; 0 for a leaf, so that it adds nothing to entry 0
   double grad = 0;        // dL/dvalue
 };
 std::vector<Entry> tape;
@@ -58,19 +57,21 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 
 // ## Nodes of tensors
 //
-// In linnet a node stands for a whole op on tensors. It does not store derivatives: a product of two [n, n]
-// matrices has $2n^3$ of them. It stores a function instead, which computes the gradients of its inputs, $G W^\top$
-// and $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function
-// reads, here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
+// In linnet a node stands for a whole op on tensors. It does not store derivatives: a product of two [n, n] matrices
+// has $2n^3$ of them. It stores a function instead, which computes the gradients of its inputs, $G W^\top$ and
+// $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function reads,
+// here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
 // linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
 // the gradients that reach a node. A *leaf*, a tensor that requires gradients and is no op's result, keeps the sum.
 //
-// ## Four rules
+// ## Five rules
 //
-// - Gradients **add up** over losses. Backward runs once per loss, unless `{.retain = true}` (`retain_graph`).
+// - Gradients **add up** over losses.
+// - Backward frees the saved tensors, so a second backward throws, unless the first one had `{.retain = true}`.
 // - Under `NoGrad` nothing is recorded: evaluation is cheaper there, and parameters can be edited in place.
-// - Most backward functions are made of ops, so they can be recorded too. Fused ops have only a first derivative.
+// - Most backward functions are made of ops. With `{.create_graph = true}` backward records these too, so that
+//   gradients have gradients. A *fused op*, one kernel for several ops as in attention, has only a first derivative.
 // - A saved tensor must not be edited before backward. linnet detects such an edit and throws.
 
 void show_rules() {
@@ -80,7 +81,6 @@ void show_rules() {
   check(w.grad().item() == 12, "gradients add up");
   const Tensor slope = grad({w.square()}, {w}, {.create_graph = true})[0];
   fmt::print("the second derivative: {}\n", grad({slope}, {w})[0].item());
-
   const Tensor y = w.square();  // saves w
   NoGrad no_grad;               // without it, the next line would throw: w is a leaf that requires gradients
   w -= 0.1 * w.grad();
@@ -101,7 +101,7 @@ int main() {
     const double begin = now_ms();
     const Tensor by_list = gradient_by_list(x.to_vector<double>(), w.to_vector<double>(), size_t(n));
     const double middle = now_ms();
-    const Tensor loss = matmul(x, w).square().sum();
+    const Tensor loss = matmul(x, w).square().sum();  // 4 nodes: matmul, square, sum, and the leaf w
     if (n == 64) fmt::print("n = 64: {} nodes in the list, {} in linnet\n", tape.size(), live_tape_nodes());
     backward(loss);
     for (auto* series : {&list, &ops}) series->x.push_back(double(n));

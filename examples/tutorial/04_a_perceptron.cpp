@@ -6,8 +6,7 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
-
+#include "support/bench/timing.h"
 #include "support/plot/bar_chart.h"
 #include "support/plot/image_sheet.h"
 #include "support/tasks/data_sets.h"
@@ -17,11 +16,11 @@ using examples::check;
 
 // ## The model
 //
-// A linear layer is $xW^\top + b$ with a batch $x$ of $B$ rows. Two linear layers in a row would equal a single one,
-// so a nonlinear function stands between them: GELU, a smooth form of $\max(x, 0)$. The last layer computes ten
-// numbers per image, the *logits* $z$, one for each digit. Softmax turns them into probabilities,
-// $p_c = e^{z_c} / \sum_j e^{z_j}$. The loss is the mean of $-\log p_t$, where $t$ is the right digit. It is called
-// the *cross-entropy*. It is 0 for a model that is certain and right, and $\log 10 = 2.30$ for one that guesses.
+// A linear layer is $xW^\top + b$ with a batch $x$ of $B$ rows. Two in a row would equal one with the weight
+// $W_2 W_1$, so a nonlinear function stands between them: GELU, a smooth form of $\max(x, 0)$. The last layer
+// computes ten *logits* $z$, one per digit. Softmax turns them into probabilities, $p_c = e^{z_c} / \sum_j e^{z_j}$.
+// The loss, the *cross-entropy*, is the mean of $-\log p_t$, where $t$ is the right digit. It is 0 for a model that
+// is certain and right, and $\log 10 = 2.30$ for one that gives every digit the same probability.
 
 constexpr int64_t kBatch = 64, kPixels = 784, kHidden = 128, kDigits = 10;
 
@@ -36,6 +35,7 @@ struct Mlp : nn::Module {
 //
 // Since $\log p_t = z_t - \log \sum_j e^{z_j}$, the derivative $\partial(-\log p_t)/\partial z_c$ is $p_c - 1$ for
 // $c = t$ and $p_c$ otherwise: the probability minus its target, which is 1 for the right digit and 0 for the others.
+// Probabilities and targets sum to 1, so each row of the gradient sums to 0.
 
 void check_gradient() {
   Generator rng(1);
@@ -47,21 +47,19 @@ void check_gradient() {
 
 // ## What a step should cost
 //
-// A product of $[B, m]$ and $[m, n]$ takes $2Bmn$ operations. In forward, that is
-// $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million for the first layer and 0.16 million for the second. In backward,
-// the gradient of a layer's weights takes as many again, and so does that of its input. The first layer's input is
-// the data, which needs no gradient. AdamW updates each of the 101,770 parameters and its two moving averages.
+// A product of $[B, m]$ and $[m, n]$ takes $Bmn$ multiply-adds, each of which is two *operations*. In forward, that
+// is $2 \cdot 64 \cdot 784 \cdot 128 = 12.8$ million operations for the first layer and 0.16 million for the second.
+// In backward, the gradient of a layer's weights takes as many again, and so does that of its input, which the first
+// layer does not need: 13.2 million. AdamW updates each of the 101,770 parameters and its two moving averages.
 
-/// The milliseconds that each line took, summed over all steps.
 struct Lines {
-  std::vector<examples::Bar> bars;
+  std::vector<examples::Bar> bars;  // the milliseconds that each line took, summed over all steps
   size_t line = 0;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+  examples::Clock::time_point last = examples::Clock::now();
   void lap(const char* name) {
     if (line == bars.size()) bars.push_back({name});
-    const auto now = std::chrono::steady_clock::now();
-    bars[line++].value += std::chrono::duration<double, std::milli>(now - last).count();
-    last = now;
+    bars[line++].value += examples::milliseconds_since(last);
+    last = examples::Clock::now();
   }
 };
 
@@ -70,7 +68,6 @@ int main(int argc, char** argv) try {
   examples::Settings settings;
   if (argc > 1) settings.data = argv[1];
   const examples::NamedImages data = examples::load_images(settings);
-
   Generator rng(1337);
   Mlp model(rng);
   nn::AdamW optimizer(model.parameters(), {.lr = 1e-3});
@@ -90,7 +87,6 @@ int main(int argc, char** argv) try {
     optimizer.zero_grad();
     lines.lap("zero_grad");
   }
-
   NoGrad no_grad;
   nn::Loader test(data.test, {.batch = data.test.size(), .shuffle = false});
   const auto [images, digits] = *test.next();
@@ -98,8 +94,9 @@ int main(int argc, char** argv) try {
   const double correct = accuracy(model(images), digits);
   fmt::print("{}: {:.2f} % of {} test images are read correctly\n", data.name, 100 * correct, digits.numel());
   check(correct > 0.9, "nine of ten test images are read correctly");
-  for (auto& [line, ms, _] : lines.bars)
-    fmt::print("{:13} {:.4f} ms\n", line, ms /= double(loader.batches_per_epoch()));
+  for (auto& [at, ms, _] : lines.bars) fmt::print("{:13} {:.4f} ms\n", at, ms /= double(loader.batches_per_epoch()));
+  const double millions = 2e-6 * kBatch * kHidden * (kPixels + kDigits), rate = millions / lines.bars[1].value;
+  fmt::print("model(x) takes {:.1f} million operations, at {:.0f} billion per second\n", millions, rate);
   write_png(examples::BarChart{"What each line of a step costs", data.name, "ms", lines.bars}, "04_lines.png");
   const Tensor sheet = index_select(images, 0, wrong.narrow(0, 0, std::min<int64_t>(40, wrong.numel())));
   write_png(examples::ImageSheet{"Read wrongly", data.name, (sheet * 0.3081 + 0.1307).reshape({-1, 28, 28})},
@@ -109,6 +106,9 @@ int main(int argc, char** argv) try {
   return 1;
 }
 // <!-- output -->
+// The model's operations explain why `model(x)` and `backward` take about the same time. A batch has only 50,176
+// pixels, but one thread of the loader converts each of them. `batch x, y` is the time that the loop waits for it.
+//
 // ![Milliseconds of each line of a training step](04_lines.png)
 //
 // ![Test images that the model reads wrongly](04_wrong.png)

@@ -47,10 +47,10 @@ void walk(Path& path, const std::function<void(Tensor& p, const Tensor& g)>& ste
 //   across the valley cancel in $v$. Steps along it add up, to $1/(1-\mu)$ times their size.
 // - **RMSprop** divides by the recent size of the gradients: $s \leftarrow \alpha s + (1-\alpha) g^2$ and
 //   $p \leftarrow p - \eta g / (\sqrt{s} + \epsilon)$. So all parameters move at about the same speed.
-// - **Adam** does both, with a moving average $m$ of $g$ and another, $s$, of $g^2$. Both start at 0, so they are too
-//   small at first: after $t$ steps, an average with decay $\beta$ has only $1 - \beta^t$ of its weight. Adam divides
-//   by that: $p \leftarrow p - \eta\,\hat m / (\sqrt{\hat s} + \epsilon)$, where $\hat m = m / (1 - \beta_1^t)$ and
-//   $\hat s = s / (1 - \beta_2^t)$.
+// - **Adam** does both, with moving averages $m$ of $g$ and $s$ of $g^2$. Both start at 0, so they are too small at
+//   first: the weights $(1-\beta)\beta^k$ of $t$ gradients sum to $1 - \beta^t$. Adam divides by that:
+//   $p \leftarrow p - \eta\,\hat m / (\sqrt{\hat s} + \epsilon)$, where $\hat m = m / (1 - \beta_1^t)$ and
+//   $\hat s = s / (1 - \beta_2^t)$. Otherwise the first step would be $0.1/\sqrt{0.001} = 3.2$ times too long.
 
 Tensor adam_by_hand(double lr) {
   Path path{"Adam by hand"};
@@ -67,9 +67,9 @@ Tensor adam_by_hand(double lr) {
 
 // ## How large may a step be?
 //
-// Near the minimum the loss is a parabola in each direction, $\frac{1}{2} c\,d^2$ at the distance $d$. A step of SGD
-// changes $d$ to $(1 - \eta c)\,d$. SGD therefore needs $\eta < 2/c$ for the *largest* curvature $c$. The *smallest*
-// curvature then decides how long it takes. Both are eigenvalues of the Hessian, the matrix of second derivatives.
+// Near the minimum the loss is a parabola in each direction, $\frac{1}{2} c\,d^2$ at distance $d$. SGD multiplies $d$
+// by $1 - \eta c$, so it needs $\eta < 2/c$ for the *largest* curvature $c$. The *smallest* decides the time: about
+// $1/(\eta c)$ steps for each factor of $e$. Both are eigenvalues of the Hessian, the matrix of second derivatives.
 
 void print_curvatures() {
   const Tensor h = hessian(valley, tensor({1, 1}, DType::float64));

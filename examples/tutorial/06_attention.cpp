@@ -47,8 +47,8 @@ void show_scale(Generator& rng) {
 // ## Two masks
 //
 // A model that generates text must not see later tokens. So its attention is *causal*: token $i$ sees only the tokens
-// $j \le i$. The other scores become $-\infty$ before the softmax, and $e^{-\infty} = 0$. One pass over the text then
-// trains a prediction at every position.
+// $j \le i$. The other scores become $-\infty$ before the softmax, and $e^{-\infty} = 0$. Token 0 sees only itself,
+// with the weight 1, so its output is $v_0$. One pass over the text then trains a prediction at every position.
 //
 // The texts of a batch have different lengths, so *padding* fills them up to one shape. No token may see padding: the
 // mask is false in its columns. The program edits masked tokens; all other outputs stay the same, bit for bit.

@@ -206,14 +206,21 @@ class Attention : public Module {
 };
 
 /// The base of attentions with one projection for queries, keys and values. The submodules are `qkv`, which is that
-/// projection, `out`, and `conv`, a short convolution of the projected tokens, if the config has one.
+/// projection, `out`, the projection of the result, and `conv`, a short convolution of the projected tokens, if the
+/// config has one. It has no rotary positions: a mechanism that takes them calls `rotate` on its queries and keys
+/// (nn/layers/positions.h).
 class QkvAttention : public Attention {
  protected:
   QkvAttention(Module& parent, std::string name, const AttentionConfig& config);
 
-  /// Queries, keys and values of tokens x [B, N, C].
+  /// Queries, keys and values of tokens, by `qkv_` and then `conv_`, which takes padding as 0.
+  ///
+  /// Shapes: x [B, N, C], `padding_mask` [B, N] → [B, H, N, D] each.
   Qkv project(const Tensor& x, const Tensor& padding_mask) const;
-  /// The projected token x [B, 1, C], for split_qkv: [B, 1, 3·C].
+  /// The step form of `project`: one token by `qkv_` and then `conv_`, which keeps earlier tokens in `state`.
+  /// split_qkv divides the result into query, key and value.
+  ///
+  /// Shapes: x [B, 1, C] → [B, 1, 3·C].
   Tensor project_step(ShortConvolution::State& state, const Tensor& x) const;
 
   // For cross-attention, with tokens x [B, N, C] and memory [B, M, C].
@@ -222,7 +229,7 @@ class QkvAttention : public Attention {
   Qkv project_cross(const Tensor& x, const Tensor& memory) const;        ///< queries of x, keys and values of memory
 
   Linear qkv_, out_;                      ///< the projections of the tokens and of the result
-  std::optional<ShortConvolution> conv_;  ///< of the projected tokens
+  std::optional<ShortConvolution> conv_;  ///< of the projected tokens, if AttentionConfig::short_conv is not 0
 };
 
 /// A guard: while it lives, it collects the maps of every sequence form that this thread evaluates, such as those of

@@ -32,7 +32,7 @@ struct AttentionOption {
   std::string help;                     ///< one line with the default, in lower case, without a full stop
   Kind kind = Kind::word;               ///< of its values
   std::vector<std::string> words = {};  ///< for the kinds with words
-  int64_t least = 0, most = 0;          ///< for the kinds with integers
+  int64_t least = 0, most = 0;          ///< the bounds, for the kinds with integers
   bool of_dropout = false;              ///< the option does nothing without dropout
   /// The option's names in earlier versions, which an old `config.json` may have.
   std::vector<std::string> older_names = {};
@@ -60,10 +60,13 @@ struct AttentionCore {
 
 /// The sizes of an attention.
 struct AttentionSize {
-  int64_t batch = 1, heads = 1, tokens = 1, head_dim = 1;  ///< B, H, N and D
-  bool causal = false;                                     ///< as AttentionConfig::causal
-  DType dtype = DType::float32;                            ///< of queries, keys and values
-  std::any options = {};                                   ///< AttentionConfig::options
+  int64_t batch = 1;             ///< B, the number of sequences
+  int64_t heads = 1;             ///< H, the number of heads
+  int64_t tokens = 1;            ///< N, the length of each sequence
+  int64_t head_dim = 1;          ///< D, the numbers of a head
+  bool causal = false;           ///< as AttentionConfig::causal
+  DType dtype = DType::float32;  ///< of queries, keys and values
+  std::any options = {};         ///< AttentionConfig::options
 };
 
 /// A mechanism in the list of `mechanisms()`. Each has its own file pair, nn/attention/NAME.h and .cpp.

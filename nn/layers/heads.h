@@ -20,7 +20,7 @@ Tensor merge_heads(const Tensor& x, Where where = {});
 
 /// Queries, keys and values, each [B, H, N, D].
 struct Qkv {
-  Tensor q, k, v;  ///< of all heads
+  Tensor q, k, v;  ///< queries, keys and values of all heads
 };
 
 /// Splits the result of one projection into views of queries, keys and values. In the last dim all queries come

@@ -14,7 +14,7 @@ struct DecoderBlockConfig {
 
 /// The states of a decoder layer's step form.
 struct DecoderBlockState {
-  std::unique_ptr<AttentionState> attention, cross;  ///< of both attentions
+  std::unique_ptr<AttentionState> attention, cross;  ///< the states of self-attention and cross-attention
 };
 
 /// A Transformer's decoder layer: self-attention, cross-attention to the tokens of an encoder, and feed-forward, each

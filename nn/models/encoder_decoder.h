@@ -29,7 +29,7 @@ struct EncoderDecoderConfig {
 /// The state of the step form between tokens, for R targets: a group of R/S for each of S sources, in order.
 struct EncoderDecoderState {
   std::vector<DecoderBlockState> layers;  ///< empty if the decoder's self-attention has no step form
-  Tensor memory, source_mask, targets;    ///< the inputs of the sequence form in that case
+  Tensor memory, source_mask, targets;    ///< inputs of the sequence form, if `layers` is empty
   int64_t tokens = 0;                     ///< seen so far
 
   /// Reorders, repeats or drops targets, and `sources` with them; see AttentionState::select.

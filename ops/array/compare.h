@@ -34,7 +34,7 @@ Tensor isnan(const Tensor& x, Where where = {});
 Tensor isinf(const Tensor& x, Where where = {});
 Tensor isfinite(const Tensor& x, Where where = {});
 
-/// Logic, element by element.
+/// Not, and, or, exclusive or, element by element.
 ///
 /// Dtypes: bool.
 /// Throws: DTypeError for others; `ne(x, 0)` converts them.

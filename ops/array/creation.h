@@ -17,7 +17,7 @@
 
 namespace linnet {
 
-/// Zeros, or ones.
+/// Every element is 0 (`zeros`) or 1 (`ones`).
 ///
 /// Dtypes: any.
 Tensor zeros(const Shape& shape, DType dtype = DType::float32, Device device = Device::cpu, Where where = {});
@@ -28,7 +28,7 @@ Tensor ones(const Shape& shape, DType dtype = DType::float32, Device device = De
 Tensor full(const Shape& shape, Scalar value, DType dtype = DType::float32, Device device = Device::cpu,
             Where where = {});
 
-/// Zeros, ones or `value` with x's shape, dtype and device. No gradient flows to x.
+/// 0 (`zeros_like`), 1 (`ones_like`) or `value` in x's shape, dtype and device. No gradient flows to x.
 Tensor zeros_like(const Tensor& x, Where where = {});
 Tensor ones_like(const Tensor& x, Where where = {});
 Tensor full_like(const Tensor& x, Scalar value, Where where = {});

@@ -52,7 +52,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int6
 /// Gradient: any number of times, to x where it is kept, and to the elements of src that count.
 /// Throws: DTypeError also where x and src differ in dtype.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = {});
-/// The same with one value.
+/// `scatter` with one value in place of src.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value, Where where = {});
 
 /// A copy of x with `values` at the indices: x[indices[0], indices[1], …] = values in PyTorch, for the first dims of

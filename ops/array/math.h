@@ -51,7 +51,8 @@ Tensor sign(const Tensor& x, Where where = {});
 Tensor sin(const Tensor& x, Where where = {});
 Tensor cos(const Tensor& x, Where where = {});
 Tensor tan(const Tensor& x, Where where = {});
-/// Their inverses, in radians; asin and acos are NaN outside [−1, 1]. `atan2` is in arithmetic.h.
+/// The inverse sine, cosine and tangent, in radians; asin and acos are NaN outside [−1, 1]. `atan2` is in
+/// arithmetic.h.
 Tensor asin(const Tensor& x, Where where = {});
 Tensor acos(const Tensor& x, Where where = {});
 Tensor atan(const Tensor& x, Where where = {});

@@ -96,7 +96,7 @@ ValuesAndIndices Tensor::min(Dim dim, KeepDim keepdim, Where where) const {
 /// Cost: a sort of half the elements.
 /// Throws: ShapeError for no elements.
 Tensor median(const Tensor& x, Where where = {});
-/// The same along one dim, with the indices: that of any of several equal elements, or that of the first NaN.
+/// The medians along one dim, with the indices: that of any of several equal elements, or that of the first NaN.
 ///
 /// Gradient: any number of times, to the element at the index alone.
 /// Throws: ShapeError for a dim of size 0.

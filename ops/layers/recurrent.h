@@ -25,7 +25,7 @@ struct RecurrentOptions {
 
 /// The results of gru.
 struct GRUResult {
-  Tensor output, h_n;  ///< every state, and the last
+  Tensor output, h_n;  ///< `output` has every state, and h_n is the last
 };
 
 /// h_t = (1 − z) ∘ n + z ∘ h_{t−1}, where, with sums x·weight_ihᵀ + bias_ih and h_{t−1}·weight_hhᵀ + bias_hh,
@@ -41,7 +41,7 @@ GRUResult gru(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const 
 
 /// The results of lstm.
 struct LSTMResult {
-  Tensor output, h_n, c_n;  ///< every state h, the last, and the last cell state
+  Tensor output, h_n, c_n;  ///< `output` has every state h, h_n is the last h, and c_n the last cell state
 };
 
 /// c_t = f ∘ c_{t−1} + i ∘ g, h_t = o ∘ tanh(c_t), where, with the sums of gru, i = σ(x_i + h_i), f = σ(x_f + h_f),

@@ -25,6 +25,7 @@ constexpr const char* kPrelude = R"cpp(
 #include <filesystem>
 #include <iostream>
 
+#include <fmt/format.h>
 #include <linnet/core/device/backend.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/device/kernel_names.h>
@@ -66,6 +67,16 @@ constexpr const char* kSoftsign = R"cpp(
     const Out result = function(In(1));
     (void)result;
   }
+)cpp";
+
+/// The kernel of its example with a parameter, and the op's declaration.
+constexpr const char* kSquareplus = R"cpp(
+  enum class Binary { squareplus };
+  namespace detail {
+  Tensor binary(Binary op, const Tensor& a, const Tensor& b);
+  Tensor number_beside(const Tensor& x, Scalar value);
+  }  // namespace detail
+  Tensor squareplus(const Tensor& x, double b = 4, Where where = {});
 )cpp";
 
 struct Snippet {
@@ -153,7 +164,8 @@ std::string compilable(const Snippet& snippet, size_t number) {
     after = "}\n";
   }
   return "namespace snippet_" + std::to_string(number) + " {\nusing namespace linnet;\nusing namespace given;\n" +
-         (code.find("softsign") == std::string::npos ? "" : kSoftsign) + before + "#line " +
+         (code.find("softsign") == std::string::npos ? "" : kSoftsign) +
+         (code.find("squareplus") == std::string::npos ? "" : kSquareplus) + before + "#line " +
          std::to_string(snippet.line) + " \"" + snippet.file.string() + "\"\n" + code + after + "}\n";
 }
 

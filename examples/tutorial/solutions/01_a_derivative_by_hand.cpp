@@ -76,14 +76,16 @@ void differentiate_sigmoid() {
   check(std::abs(a->grad - sigmoid->value * (1 - sigmoid->value)) < 1e-15, "sigmoid' is s(1 - s)");
 }
 
-// 3. a is an input of both products. With p = a·a, the last product adds p = 9 to the gradient of a, and a = 3 to the
-//    gradient of p. The product p = a·a passes this on to a twice, times a: 9 + 3·3 + 3·3 = 27 = 3a².
+// 3. p = 4 is an input of both other products. The last one, q·p with q = p·p = 16, adds q = 16 to the gradient of p,
+//    and p = 4 to that of q. Then q adds 4·p twice to the gradient of p, which is now 16 + 16 + 16 = 48 = 3p². Last,
+//    p adds 48·a twice to the gradient of a: 96 + 96 = 192 = 6a⁵. If p came before q, it would hand on only its first
+//    16, and a would get 16·a + 16·a = 64.
 
 void differentiate_cube() {
-  const Number a = node(3);
-  backward(a * a * a);
-  fmt::print("3. the gradient of a·a·a at 3 is {}\n", a->grad);
-  check(a->grad == 27, "the gradient of a·a·a at 3 is 27");
+  const Number a = node(2), p = a * a;
+  backward(p * p * p);
+  fmt::print("3. the gradient of p at 4 is {}, and that of a at 2 is {}\n", p->grad, a->grad);
+  check(p->grad == 48 && a->grad == 192, "the gradient of a⁶ at 2 is 192");
 }
 
 int main() {

@@ -32,8 +32,9 @@ Step sgd(double lr) {
   return [lr](Tensor& p, const Tensor& g) { p -= lr * g; };
 }
 
-// 1. Below the bound, SGD swings across the valley less and less and converges to (1, 1). Above the bound it never
-//    does: the swings grow until the surface is no longer the parabola, and then they neither shrink nor grow.
+// 1. Below the bound, SGD swings across the valley less and less and converges to (1, 1). Above the bound it first
+//    comes near (1, 1), but there the swings grow. They stop growing when they reach points where the curvature is
+//    smaller. From then on SGD jumps to and fro between two points on the two sides of the valley.
 
 void cross_the_bound() {
   const double bound =

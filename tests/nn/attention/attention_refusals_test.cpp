@@ -15,8 +15,8 @@ TEST_CASE("attention: what cannot be is refused") {
     CHECK_THROWS_WITH_AS(AttentionModel(rng, config), doctest::Contains(because), ValueError);
   };
   refused(
-      {.mechanism = "cosine", .width = 8},
-      "no attention is called 'cosine'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, performer, "
+      {.mechanism = "nonesuch", .width = 8},
+      "no attention is called 'nonesuch'; choose one of softmax, fastmax1, fastmax2, fastformer, linear, performer, "
       "linformer, longformer, bigbird, poolingformer, reformer, informer");
   refused({.mechanism = "softmax", .width = 8, .heads = 3}, "number of heads must divide the width");
   refused({.mechanism = "fastformer", .width = 8, .options = nn::FastformerConfig{.projections = 1}},
