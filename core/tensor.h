@@ -121,7 +121,7 @@ class Tensor : public detail::RefusedMembers {
   /// Writes `source`, broadcast and converted, into this tensor's elements: an in-place edit. The two may overlap.
   ///
   /// Throws: AutogradError, unless under NoGrad, if this tensor or the source requires a gradient; ShapeError if
-  /// several indices of this tensor share one element, as expand() makes them.
+  /// several indices of this tensor share one element, as after expand().
   Tensor& copy_(const Tensor& source, Where where = {});
   /// Writes `value` into every element: an in-place edit.
   ///

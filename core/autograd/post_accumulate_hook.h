@@ -28,9 +28,9 @@ class [[nodiscard("the hook is removed with its handle")]] HookHandle {
 };
 
 /// Calls `hook` each time that a backward has added to `leaf.grad()`, before the backward goes on with the rest of
-/// the tape. The hook can, for example, send the gradient to other ranks while the others are still computed. PyTorch
-/// passes the tensor to its hook; here the hook captures it. The hook may drop the gradient with `set_grad({})`. It
-/// must not register or remove hooks.
+/// the tape. The hook can, for example, send the gradient to other ranks while further gradients are computed.
+/// PyTorch passes the tensor to its hook; here the hook captures it. The hook may drop the gradient with
+/// `set_grad({})`. It must not register or remove hooks.
 ///
 /// Throws: AutogradError for a tensor that is not a leaf or does not require a gradient. An exception of the hook
 /// ends the backward.

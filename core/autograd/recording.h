@@ -57,9 +57,9 @@ class Recording {
   /// without recording.
   /// Throws: what the function throws. The call that records throws DeviceError if the function reads or copies as it
   /// must not, and says what to do instead. After that only the gradients that the function had already computed are
-  /// unusable; `zero_grad` drops them. A replay throws IndexError for inputs out of range that the function uses as
-  /// indices or targets, before it changes anything. Inputs on the CPU are checked there, without a wait for the
-  /// device.
+  /// unusable; `zero_grad` drops them. A replay throws IndexError, before it changes anything, for inputs that the
+  /// function uses as indices or targets and that are out of range. Inputs on the CPU are checked there, without a
+  /// wait for the device.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
   // ---- For ops ----

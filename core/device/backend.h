@@ -62,8 +62,8 @@ struct TokenDropout {
 /// Which keys a query sees, in addition to AttentionParams::causal. A null member restricts nothing.
 struct AttentionMask {
   const View* padding = nullptr;  ///< bool [B, M] or [B, H, M]: false where a key is padding
-  /// int64 [B, H, N, 2], contiguous, or with strides 0: the two numbers of query i are the begin and end of the keys
-  /// that it sees. Neither decreases with i.
+  /// int64 [B, H, N, 2], contiguous, or with strides 0: query i sees keys [begin, end), which are its two numbers.
+  /// Neither decreases with i.
   const View* ranges = nullptr;
   /// int32 [B, H, R, N], contiguous, where queries and keys are the same N tokens: query i does not see key j where
   /// codes[r][i] − codes[r][j] is 0 or 1 for any r.
@@ -311,8 +311,9 @@ struct Backend {
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
   /// empty. `denominator` holds g. Dropout: byte 64·line + n % 64 of the queries' or keys' stream, 16 bytes in a
   /// Philox block, decides on feature f of token n, where line = (head · tiles + n / 64) · features + f. `features`
-  /// is 1 when whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. When
-  /// causal, the last query and the last key have the same number, and the longer of the two sequences starts at 0.
+  /// is 1 when whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. When causal, the
+  /// last query and the last key have the same number, and the longer of the two sequences starts at 0. Otherwise
+  /// both start at 0.
   void (*fastmax)(View o, View denominator, View q, View k, View v, const View* padding_mask,
                   const FastmaxParams& params);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,

@@ -23,7 +23,7 @@ class AtomicFile {
   ///
   /// Throws: IoError, for example when the disk is full.
   void write(const void* data, int64_t bytes);
-  /// Renames the file to its name. The change survives a power cut that happens after this returns.
+  /// Gives the new file its final name. The change survives a power cut that happens after this returns.
   ///
   /// Throws: IoError. If the disk fails after the rename, the new file has its name, and the message says so.
   void commit();

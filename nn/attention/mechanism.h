@@ -41,7 +41,7 @@ struct AttentionOption {
   std::function<std::string(const std::any& options)> get = {};
   /// Writes the value into a mechanism's options.
   ///
-  /// Throws: ValueError, with the possible values, for any other string.
+  /// Throws: ValueError, which lists the possible values, for a string that is not one of them.
   std::function<void(std::any& options, std::string_view value)> set = {};
 };
 
@@ -63,7 +63,7 @@ struct AttentionSize {
   int64_t batch = 1;             ///< B, the number of sequences
   int64_t heads = 1;             ///< H, the number of heads
   int64_t tokens = 1;            ///< N, the length of each sequence
-  int64_t head_dim = 1;          ///< D, the numbers of a head
+  int64_t head_dim = 1;          ///< D, the width of a head
   bool causal = false;           ///< as AttentionConfig::causal
   DType dtype = DType::float32;  ///< of queries, keys and values
   std::any options = {};         ///< AttentionConfig::options

@@ -41,7 +41,7 @@ void DecoderLM::init_weights() {
   const double residual = kStd / std::sqrt(2.0 * static_cast<double>(config_.layers));
   for (auto& [name, tensor] : named_parameters()) {
     const bool ends_branch = name.ends_with("attention.out.weight") || name.ends_with("mlp.fc2.weight");
-    if (name.ends_with("conv.weight")) continue;  // it has no effect if its initial values are this small
+    if (name.ends_with("conv.weight")) continue;  // keeps its larger values: with kStd it has hardly any effect
     if (tensor.rank() >= 2) init::normal_(tensor, generator(), 0, ends_branch ? residual : kStd);
     if (name.ends_with("bias")) init::zeros_(tensor);
   }

@@ -51,7 +51,7 @@ struct DataParallelOptions {
 ///
 /// The random numbers of a shard, such as its dropout masks, depend on its index in the batch and not on the rank.
 /// Batch norm uses the statistics of a shard, as in PyTorch it uses those of a rank. PyTorch's
-/// DistributedDataParallel wraps the model; here the model stays as it is, and `backward` is a call of this class.
+/// DistributedDataParallel wraps the model; here the model stays as it is, and the loop calls this `backward`.
 class DataParallel {
  public:
   /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.

@@ -28,8 +28,8 @@ struct MuonConfig {
 };
 
 /// m ← μ·m + (1 − μ)·g, p ← p − lr·O. O approximates the orthogonal matrix that is nearest to m, or with Nesterov's
-/// momentum to μ·m + (1 − μ)·g. It starts from X = m/‖m‖, transposed if m has more rows than columns. Each step
-/// X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ brings all singular values closer to 1.
+/// momentum to μ·m + (1 − μ)·g. It starts from X = m/‖m‖, transposed if m has more rows than columns. The steps
+/// X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ bring all singular values to about 1.
 ///
 ///     std::vector<Tensor> matrices, others;
 ///     for (const auto& [name, p] : model.named_parameters()) {

@@ -33,7 +33,7 @@ namespace linnet::nn {
 /// A checkpoint that the group saves holds the state of all parameters, as the optimizer alone would write it. So it
 /// can be loaded with any number of ranks, and without this class too.
 ///
-/// A parameter is never divided. They are assigned from the largest to the smallest, each to the rank that owns least
+/// Parameters are not divided. They are assigned from the largest to the smallest, each to the rank that owns least
 /// so far, so no rank owns more than 1/R of all plus one parameter. Learning rates, betas and `zero_grad` stay with
 /// the optimizer.
 ///
