@@ -311,9 +311,8 @@ struct Backend {
   /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35), on tensors as for `attention`, none of them
   /// empty. `denominator` holds g. Dropout: byte 64·line + n % 64 of the queries' or keys' stream, 16 bytes in a
   /// Philox block, decides on feature f of token n, where line = (head · tiles + n / 64) · features + f. `features`
-  /// is 1 when whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. When causal, the
-  /// last query and the last key have the same number, and the longer of the two sequences starts at 0. Otherwise
-  /// both start at 0.
+  /// is 1 when whole tokens are dropped. `tiles` is the number of token numbers over 64, rounded up. Numbers start at
+  /// 0. When causal, only the longer sequence starts there, and the last query has the number of the last key.
   void (*fastmax)(View o, View denominator, View q, View k, View v, const View* padding_mask,
                   const FastmaxParams& params);
   void (*fastmax_backward)(View dq, View dk, View dv, View d_o, View o, View denominator, View q, View k, View v,

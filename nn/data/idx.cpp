@@ -33,8 +33,8 @@ class Reader {
   }
 
   /// Reads the rest of the file, which must be `count` bytes. A first pass only counts them. The memory is allocated
-  /// after this pass, so that neither a wrong size in a header nor compressed data that do not match it make this
-  /// allocate memory.
+  /// after this pass, so that none is allocated for a wrong size in a header, or for compressed data that do not
+  /// match it.
   std::vector<uint8_t> read_rest(int64_t count, const char* what) {
     const z_off_t begin = gztell(file_.get());
     std::vector<uint8_t> chunk(static_cast<size_t>(std::min(count + 1, kChunk)));
