@@ -169,7 +169,7 @@ struct SparseInputs : QuadraticInputs<T, E> {
         ranges + head / this->heads * range_batch_stride + head % this->heads * range_head_stride + 2 * i;
     return {range[0], range[1]};
   }
-  /// The range begins at the begin of a tile of keys.
+  /// The range begins at the first key of a tile.
   __device__ KeyRange visible_to_tile(int64_t head, int64_t first) const {
     return {visible(head, first).begin / kTile<T> * kTile<T>,
             visible(head, min(first + kTile<T>, this->queries) - 1).end};

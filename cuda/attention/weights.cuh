@@ -47,7 +47,7 @@ __device__ void weigh(const In& in, const HeadMatrix<const E>& k, const TilePosi
   const auto seen = seen_of<Scores>(in, k, tile);
   T sum[Scores::kQueries] = {};
   if (in.softmax) {
-    T scale = in.binary_scale;  // if positive, it is multiplied in one instruction with subtracting the maximum
+    T scale = in.binary_scale;  // if positive, one instruction multiplies by it and subtracts the maximum
     if (In::kSparse || scale <= 0) {
       for_each_score<Scores>([&](int q, int c) { s.at(q, c) *= scale; });
       scale = 1;

@@ -55,8 +55,8 @@ struct ThreadTile {
 };
 
 /// The factors of a block's products: panels of the operands of scores, and whole tiles of weights and values. They
-/// take 42.5 KB for float, 25.5 KB for double, and 25 KB for bfloat16 plus 18 KB for `products_tile`. Every GPU has
-/// 48 KB.
+/// take 42.5 KB for float, 25.5 KB for double, and 25 KB for bfloat16 plus 18 KB for `products_tile`. Every GPU
+/// allows 48 KB.
 template <class S>
 struct alignas(32) SharedTiles {
   S panel_a[kDepth][kPitch<S>];

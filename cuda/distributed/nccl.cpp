@@ -97,7 +97,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Messages that are put into their stream. The host does not wait for them: a wait only makes kernels wait that are
+/// Messages that are put into their stream. The host does not wait for them: a wait only holds back kernels that are
 /// launched later.
 class InStream : public Work::Steps {
  public:

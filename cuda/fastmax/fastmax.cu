@@ -10,15 +10,15 @@
 
 /// Fastmax in its factorised form (Gerami et al. 2024, eqs. 24–35) and its gradient, which the paper leaves as future
 /// work (section 2.5). The sums are those of ops/cpu/fastmax/fastmax.cpp. Forward is a sweep over the keys, which
-/// computes results of the queries. Backward has also a sweep over the queries, which computes gradients of the keys.
+/// computes results of the queries. Backward also has a sweep over the queries, which computes gradients of the keys.
 /// All chunks are in parallel:
 ///   1. a block for each chunk and tile of features sums the chunk's tokens (sum_features);
 ///   2. the sums are added up over the chunks, when causal up to each chunk (add_states);
 ///   3. a block for each tile of tokens applies the states (apply_states, differentiate), and when causal adds the
 ///      intra-chunk weights.
 /// Features are computed in shared memory and never written to global memory. The states of one group of chunks are
-/// in memory at a time, so that memory grows only with N·D. If fastmax_mma.cu has kernels for a call, it takes the
-/// call.
+/// in memory at a time, so that memory grows only with N·D. Calls for which fastmax_mma.cu has kernels are passed on
+/// to it.
 
 namespace linnet::cuda {
 namespace {

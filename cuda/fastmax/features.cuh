@@ -162,7 +162,7 @@ struct FeatureMask {
 };
 
 /// Shared memory of a block: 47 KB for float, 27 KB for double, and for bfloat16 48 KB, which is the most that every
-/// GPU has.
+/// GPU allows.
 template <class T, class S>
 struct SharedFeatureTiles : SharedTiles<S> {
   FeatureMask<T> mask;

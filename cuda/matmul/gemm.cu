@@ -50,7 +50,7 @@ class BlasOperand {
 };
 
 /// A bias [n] as contiguous elements of type T, whose dtype is `dtype`, at an address that is a multiple of 16: in
-/// place if possible, otherwise copied. cuBLASLt does not document this alignment, but kernels of some of its
+/// place if possible, otherwise copied. cuBLASLt does not require this alignment, but kernels of some of its
 /// versions fault without it.
 template <class T>
 class DenseBias {

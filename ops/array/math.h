@@ -24,7 +24,7 @@ Tensor round(const Tensor& x, Where where = {});
 Tensor trunc(const Tensor& x, Where where = {});
 /// eˣ
 Tensor exp(const Tensor& x, Where where = {});
-/// eˣ − 1, accurate near 0. Its gradient eˣ too: PyTorch's is the result + 1, which is 0 far below 0.
+/// eˣ − 1, accurate near 0. The gradient eˣ is accurate far below 0 too, where PyTorch's, the result + 1, is 0.
 Tensor expm1(const Tensor& x, Where where = {});
 /// The natural logarithm; −inf at 0, NaN below.
 Tensor log(const Tensor& x, Where where = {});
@@ -56,7 +56,8 @@ Tensor tan(const Tensor& x, Where where = {});
 Tensor asin(const Tensor& x, Where where = {});
 Tensor acos(const Tensor& x, Where where = {});
 Tensor atan(const Tensor& x, Where where = {});
-/// The hyperbolic sine and cosine, up to the largest number (PyTorch's end before it); `tanh` is an activation.
+/// The hyperbolic sine and cosine, finite up to the largest number (PyTorch's overflow earlier); `tanh` is an
+/// activation.
 Tensor sinh(const Tensor& x, Where where = {});
 Tensor cosh(const Tensor& x, Where where = {});
 /// x²

@@ -18,7 +18,7 @@ struct SoftmaxAttentionOptions {
   Tensor padding_mask = {};
   /// PyTorch's attn_mask, of a shape that broadcasts to [B, H, N, M]. A bool mask is false where a query does not see
   /// a key. A floating one, of q's dtype, is added to scale · q·k, such as a bias for relative positions, and gets a
-  /// gradient. With a mask all weights are in memory.
+  /// gradient. With `attn_mask` all weights are in memory.
   Tensor attn_mask = {};
   /// The rate, in [0, 1], at which weights are dropped after normalisation. Kept weights are scaled by
   /// 1/(1 − dropout). No mask is stored: backward draws it again.

@@ -40,7 +40,7 @@ int64_t informer_queries(int64_t tokens, int64_t factor = 5, Where where = {});
 /// queries with the largest M are chosen, the earlier ones among equals. M has no gradient.
 ///
 /// N counts only the tokens that are not padding, and u follows from it. Padding is neither drawn nor chosen. A
-/// sequence of padding alone gives 0 and has no gradient. Where all queries are chosen, the result is
+/// sequence of padding alone gives 0 and has no gradient. If all queries of all sequences are chosen, the result is
 /// softmax_attention's. There is no causal form, because whether a query is chosen depends on later queries.
 ///
 /// Shapes: q, k and v [B, H, N, D] → [B, H, N, D], in memory [B, N, H, D].

@@ -14,8 +14,8 @@ namespace linnet {
 
 /// Options of longformer_attention: which tokens see which.
 struct LongformerAttentionOptions {
-  /// w, an even number: token i sees w/2 tokens on each side, those at |i − j| ≤ (w/2)·dilation whose distance is a
-  /// multiple of the dilation. When causal, it sees those at 0 ≤ i − j ≤ w·dilation.
+  /// w, an even number: token i sees itself and w/2 tokens on each side, those at |i − j| ≤ (w/2)·dilation whose
+  /// distance is a multiple of the dilation. When causal, it sees those at 0 ≤ i − j ≤ w·dilation.
   int64_t window = 256;
   /// One dilation for all heads, or one for each head.
   std::vector<int64_t> dilation = {1};

@@ -76,8 +76,8 @@ Tensor performer_log_features(const Tensor& x, const Tensor& omega, Where where 
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D], `omega` [m, D] → [B, H, N, D].
 /// Dtypes: one floating dtype; `omega` is float32 for bfloat16, and weights and sums are too.
 /// Gradient: of q, k and v: once in the fused form of a CPU, any number of times otherwise. `omega` is a constant.
-/// Cost: time O((N + M)·m·D). Memory apart from the result is linear in the tokens: (N + M)·D in the fused form, (N +
-/// M)·m in the composed one, times log N when causal.
+/// Cost: time O((N + M)·m·D). Memory apart from the result is linear in the tokens: (N + M)·D in the fused form,
+/// (N + M)·m in the composed one, times log N when causal.
 /// Throws: ShapeError, DTypeError, DeviceError; ValueError for a dropout out of range.
 /// Source: Choromanski et al. 2021, lemma 1.
 Tensor performer_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega,

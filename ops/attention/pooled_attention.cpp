@@ -62,7 +62,7 @@ class Pools {
         tokens_(x.size(2)),
         count_(pools_of(tokens_, pooling)),
         x_(detail::without_padding(x, padding_mask)) {
-    // Whether place t of each pool has a token: it has none after the last token, or where that is padding.
+    // Whether place t of each pool has a token: it has none beyond the last token, or if the token is padding.
     const Tensor exists =
         padding_mask.defined() ? padding_mask : Recording::constant(ones({1, tokens_}, DType::boolean), x.device());
     std::vector<Tensor> places;

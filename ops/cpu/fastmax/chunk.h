@@ -30,7 +30,7 @@ struct Terms {
 
 /// Attention between one side's tokens, `own`, and the other side's, `others`. A tile of scores is [others, own], so
 /// that sums over the others run down its columns, for queries and for keys. A tile on the diagonal is computed in
-/// ranges of rows. These leave out most pairs that do not see each other, and the others are set to 0.
+/// ranges of rows. These leave out most pairs that do not see each other; the rest of them are set to 0.
 template <class T>
 class IntraChunk {
  public:

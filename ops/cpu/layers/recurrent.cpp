@@ -21,7 +21,7 @@ constexpr int64_t kGateCost = 64;
 
 /// The sizes of a recurrent layer, and its order of steps.
 struct Recurrence {
-  int64_t steps, batch, width, gates;  // gates: the sums of all gates, G·H
+  int64_t steps, batch, width, gates;  // gates: the rows of the weight for all gates, G·H
   bool reverse;
   const int64_t* lengths;
 
