@@ -8,7 +8,8 @@
 #include "tests/support/child_program.h"
 #include "tests/support/files.h"
 
-/// Chapter 14 of the tutorial prints a CUDA kernel and simulates it. nvcc compiles that text here, and a GPU runs it.
+/// Chapter 14 of the tutorial prints a CUDA kernel and simulates it. Here nvcc compiles the kernel, and a GPU runs
+/// it.
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "support/lra/cache.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The manifest.json beside a generated data set: the set is refused, or read as it was made.
+/// The manifest.json beside a generated data set: the set must be refused, or read unchanged.
 
 namespace linnet::fuzz {
 namespace {

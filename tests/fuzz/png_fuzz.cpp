@@ -8,8 +8,8 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// PNG files, which libpng decodes. The first byte chooses the channels, and whether the checksums of chunks are made
-/// right first: libpng looks no further where one is wrong.
+/// PNG files, which libpng decodes. The first byte of the input chooses the channels, and whether the target first
+/// corrects the checksums of chunks: libpng does not read on after a wrong one.
 
 namespace linnet::fuzz {
 namespace {
@@ -44,7 +44,7 @@ void run(Bytes input) {
   std::vector<uint8_t> image_file(input.begin() + 1, input.end());
   if ((input[0] & 4) != 0) image_file = with_checksums(std::move(image_file));
   const File file(image_file);
-  // A file that ends too early is found out when there is room for its pixels, of 4 bytes.
+  // A file that ends too early is only noticed after memory for its pixels, of 4 bytes each, is allocated.
   const int64_t pixels = std::min(kMostPixels, kMostPacked * static_cast<int64_t>(image_file.size()));
   const Tensor image = checked(image_file, [&] { return nn::read_png(file.path(), channels); }, 4 * pixels);
   if (image.rank() != 3 || image.size(0) != channels) std::abort();

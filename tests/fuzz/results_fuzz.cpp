@@ -5,7 +5,8 @@
 #include "support/run/results.h"
 #include "tests/fuzz/fuzz_target.h"
 
-/// The results.json of a run, which tables and pictures read. What it gives is, written and read again, the same.
+/// The results.json of a run, which tables and pictures read. Results do not change when they are written and read
+/// again.
 
 namespace linnet::fuzz {
 namespace {

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz_target.h"
 
 /// A run's metrics.jsonl and train_loss.csv, which are the input before and after its first byte 0. A resumed run
-/// reads them and keeps only complete lines, so that it reads the same from what it wrote back.
+/// reads them and keeps only the lines that it can read, so that it reads the same from what it wrote back.
 
 namespace linnet::fuzz {
 

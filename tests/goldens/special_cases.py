@@ -28,13 +28,13 @@ LEFT_OUT = {"layer_norm": 2, "group_norm": 2, "rms_norm": 1, "binary_cross_entro
 
 class Case(typing.NamedTuple):
     op: str
-    inputs: list[str]  # names of what `inputs` makes
+    inputs: list[str]  # names of tensors that `inputs` makes
     arguments: dict[str, typing.Any] = {}
-    constants: int = 0  # of the last inputs, which get no gradient
+    constants: int = 0  # the number of last inputs that get no gradient
 
 
 def inputs(dtype: torch.dtype) -> dict[str, Tensor]:
-    """What the cases take; the first dim counts independent elements or rows."""
+    """The tensors that cases take; the first dim counts independent elements or rows."""
     info = torch.finfo(dtype)
     least, large, inf, nan = info.smallest_normal * info.eps, info.max, math.inf, math.nan
 
@@ -59,7 +59,7 @@ def inputs(dtype: torch.dtype) -> dict[str, Tensor]:
     named["targets"] = torch.arange(len(i)) % 3
     named["row_signs"] = 1 - 2 * (torch.arange(len(i)) % 2)
 
-    # In long rows at places 5 and 33: beside vectors of 32, and behind them.
+    # In long rows at places 5 and 33: within the vectors of the first 32 elements, and after them.
     places = [(x, None) for x in (nan, inf, -inf, large)] + [(None, x) for x in (nan, inf, -inf, -large)]
     places += [(inf, -inf), (nan, inf), (-inf, nan), (-inf, -inf), (1e30, least), (-0.0, large), (large, large)]
     named["long_rows"] = torch.linspace(-0.5, 0.52, 35, dtype=dtype).repeat(len(places), 1)
@@ -155,7 +155,7 @@ def weights(output: Tensor) -> Tensor | float:
 
 
 def results(case: Case, named: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What PyTorch computes, and the gradients of its sum, in rows weighted by 1, 1.5, 2, 1, …"""
+    """PyTorch's results, and the gradients of their sum; elements of rows have the weights 1, 1.5, 2, 1, …"""
     tensors = [named[name].clone() for name in case.inputs]
     leaves = tensors[:len(tensors) - case.constants]
     for leaf in leaves:

@@ -14,25 +14,25 @@ namespace {
 using At = const Place&;
 
 struct Exception {
-  const char* ops;     ///< their names, parted by spaces
-  const char* result;  ///< how its name begins
+  const char* ops;     ///< their names, separated by spaces
+  const char* result;  ///< the beginning of its name
   bool (*holds)(At at);
   const char* why;
-  bool needed = false;  ///< true from the start where another machine's rounding may not need it
+  bool needed = false;  ///< true from the start if another machine's rounding may not need it
 };
 
 double a(At at) { return at.inputs[0][0]; }
 double b(At at) { return at.inputs[1][0]; }
 const Doubles& row(At at) { return at.inputs[0]; }
 
-/// In the dtype of the case.
+/// A number, rounded to the dtype of the case.
 double rounded(At at, double x) { return at.is_float32 ? static_cast<double>(static_cast<float>(x)) : x; }
 double least_normal(At at) { return at.is_float32 ? 0x1p-126 : 0x1p-1022; }
 double largest(At at) {
   return at.is_float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
 }
 
-/// Whether linnet's result is `exact` but for rounding.
+/// Whether linnet's result is `exact` except for rounding.
 bool ours_is(At at, double exact) {
   exact = rounded(at, exact);
   const double allowed = (at.is_float32 ? 1e-5 : 1e-12) * std::abs(exact) + least_normal(at) * 1e-6;
@@ -74,7 +74,7 @@ double product(const Doubles& x, size_t but) {
   return all;
 }
 
-/// The 2- or 3-norm is one of these: the arguments are not at hand.
+/// The p-norm. The norm of a case has p = 2 or 3; an exception does not know which.
 double norm(const Doubles& x, int p) {
   double sum = 0;
   for (const double v : x) sum += std::pow(std::abs(v), p);

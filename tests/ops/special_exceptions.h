@@ -7,7 +7,7 @@
 
 #include "tests/support/values.h"
 
-/// Where special values go elsewhere than in PyTorch, and why: for special_values_test.cpp.
+/// The special values for which linnet's results are not PyTorch's, and why: for special_values_test.cpp.
 
 namespace linnet::test {
 
@@ -16,17 +16,17 @@ struct Place {
   std::string op;
   bool is_float32 = false;
   std::string result;           ///< "output0", "grad1", …
-  std::vector<Doubles> inputs;  ///< of each its element, or its row
-  size_t column = 0;            ///< in rows
+  std::vector<Doubles> inputs;  ///< the element or the row of each input
+  size_t column = 0;            ///< the place in a row
   double ours = 0, theirs = 0;
 };
 
 inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-/// Whether one of the exceptions is made for it.
+/// Whether one of the exceptions covers it.
 bool is_explained(const Place& at);
 
-/// The reasons of those that were never needed.
+/// The exceptions that were never needed, with their reasons.
 std::vector<std::string> unused_exceptions();
 
 }  // namespace linnet::test

@@ -16,9 +16,9 @@
 #include "tests/ops/special_exceptions.h"
 #include "tests/peers/named_ops.h"
 
-/// Where ops put signed zeros, denormals, numbers at the ends of the exponents, infinities and NaN, and their
-/// gradients, is where PyTorch puts them: tests/goldens/special_cases.py says on what they are tried. Each case is
-/// tried as a whole, which fills vector registers; in pieces, which do not; and on memory that is not contiguous.
+/// For signed zeros, denormals, numbers with the smallest and largest exponents, infinities and NaN, results and
+/// gradients must be PyTorch's. tests/goldens/special_cases.py made the inputs. Each case runs as a whole, which
+/// fills vector registers; in parts, which do not; and on memory that is not contiguous.
 
 namespace linnet::test {
 namespace {
@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kFolder = LINNET_TEST_DATA "/goldens/special/";
 
-/// How an input lies in memory.
+/// The memory layout of an input.
 enum class Layout { contiguous, strided };
 
 Tensor laid_out(const Tensor& x, Layout layout) {
@@ -47,7 +47,7 @@ Tensor weights(const Tensor& result) {
   return tensor(values, result.shape()).to(result.dtype());
 }
 
-/// What linnet makes of a case, by the golden's names.
+/// linnet's results for a case, by the golden's names.
 TensorMap results_of(const Json& description, const std::vector<Tensor>& given, Layout layout) {
   const size_t constants = description["constants"];
   std::vector<Tensor> inputs, leaves;
@@ -73,7 +73,7 @@ TensorMap results_of(const Json& description, const std::vector<Tensor>& given, 
   return found;
 }
 
-/// By how much a result may differ from PyTorch's.
+/// The allowed difference of a result from PyTorch's.
 double tolerance(const Place& at) {
   const bool is_grad = at.result.starts_with("grad");
   const double epsilon = at.is_float32 ? 0x1p-23 : 0x1p-52, least = at.is_float32 ? 0x1p-149 : 0x1p-1074;

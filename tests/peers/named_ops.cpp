@@ -16,7 +16,7 @@ class Call {
   Call(std::vector<Tensor> tensors, const nlohmann::json& arguments)
       : inputs(std::move(tensors)), arguments_(arguments) {}
 
-  /// Input i, or an undefined tensor where the case has fewer.
+  /// Input i, or an undefined tensor if the case has fewer.
   Tensor operator[](size_t i) const { return i < inputs.size() ? inputs[i] : Tensor(); }
   std::vector<Tensor> from(size_t i) const { return {inputs.begin() + static_cast<int64_t>(i), inputs.end()}; }
   bool has(const char* name) const { return arguments_.contains(name); }
@@ -66,7 +66,7 @@ class Call {
   const nlohmann::json& arguments_;
 };
 
-/// What an op returns.
+/// The tensors that an op returns.
 struct Results {
   Results(Tensor x) : tensors{std::move(x)} {}                          // NOLINT(google-explicit-constructor)
   Results(std::vector<Tensor> list) : tensors(std::move(list)) {}       // NOLINT(google-explicit-constructor)

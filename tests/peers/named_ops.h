@@ -8,8 +8,8 @@
 
 namespace linnet::peers {
 
-/// What the op of this name returns. The names of ops and arguments are those of random_arrays.py and
-/// random_layers.py, where PyTorch's function stands beside each; a number may be a text, such as "inf". An input
+/// The results of the op with this name. The names of ops and arguments are those of random_arrays.py and
+/// random_layers.py, which name PyTorch's function for each; a number may be a string, such as "inf". An input
 /// that is left out is an undefined tensor.
 std::vector<Tensor> run(const std::string& op, const std::vector<Tensor>& inputs, const nlohmann::json& arguments);
 

@@ -22,7 +22,7 @@ namespace {
 
 Shape shape_of(const nlohmann::json& sizes) { return sizes.get<std::vector<int64_t>>(); }
 
-/// The inputs of a case, as views of its tensors; undefined where the case leaves one out.
+/// The inputs of a case, as views of its tensors; undefined if the case leaves one out.
 std::vector<Tensor> inputs_of(const std::string& number, const TensorMap& tensors, const nlohmann::json& layouts) {
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < layouts.size(); ++i) {

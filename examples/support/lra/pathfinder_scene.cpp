@@ -239,7 +239,7 @@ std::optional<std::array<Snake, 2>> draw_snakes(int64_t length, Mask& mask, Draw
   return std::array{std::move(first->paddles), std::move(second->paddles)};
 }
 
-/// A snake between those that the mask has. If it does not fit, it is nothing and the mask is unchanged.
+/// A snake on pixels that the mask leaves free, which it then covers. Nothing, with the mask unchanged, if none fits.
 std::optional<Snake> draw_distractor(int64_t length, Mask& mask, Draws& draws) {
   int free = 0;
   for (const uint32_t row : mask.covered_rows()) free += std::popcount(~row);

@@ -106,7 +106,7 @@ Metrics metrics_from_json(const nlohmann::json& json) {
   return m;
 }
 
-/// The metrics in a line. Nothing for an incomplete last line, which a run leaves if it is killed while it writes.
+/// The metrics in a line. Nothing for a malformed line, which a run may leave if it is killed while it writes.
 std::optional<Metrics> metrics_in(std::string_view line) {
   if (!line.starts_with('{')) return std::nullopt;
   try {
