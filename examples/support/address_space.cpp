@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include <alloca.h>
 #include <sys/resource.h>
@@ -21,18 +22,33 @@ void say(const char* text) {
   if (write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // stderr is closed
 }
 
-/// Restarts the program with one OpenBLAS thread, unless the user has set a number. linnet does not need OpenBLAS's
+/// Whether OpenBLAS reads its number of threads from this entry of the environment.
+bool sets_threads(const char* entry) {
+  for (const char* name : {"OMP_NUM_THREADS=", "OPENBLAS_NUM_THREADS=", "GOTO_NUM_THREADS="}) {
+    if (std::strncmp(entry, name, std::strlen(name)) == 0) return true;
+  }
+  return false;
+}
+
+/// Restarts the program with one OpenBLAS thread, unless it has only one already. linnet does not need OpenBLAS's
 /// threads: it calls OpenBLAS from threads of its own.
 void start_with_one_thread(char** arguments, char** environment) {
   static char setting[] = "OMP_NUM_THREADS=1";
-  size_t count = 0;
-  for (; environment[count] != nullptr; ++count) {
-    if (std::strncmp(environment[count], setting, sizeof setting - 2) == 0) return;
-  }
+  size_t count = 0, kept = 0, settings = 0;
+  while (environment[count] != nullptr) ++count;
   auto** changed = static_cast<char**>(alloca((count + 2) * sizeof(char*)));
-  std::memcpy(changed, environment, count * sizeof(char*));
-  changed[count] = setting;
-  changed[count + 1] = nullptr;
+  bool has_one = false;
+  for (size_t i = 0; i < count; ++i) {
+    if (!sets_threads(environment[i])) {
+      changed[kept++] = environment[i];
+      continue;
+    }
+    ++settings;
+    has_one = std::strcmp(environment[i], setting) == 0;
+  }
+  if (has_one && settings == 1) return;
+  changed[kept++] = setting;
+  changed[kept] = nullptr;
   execve("/proc/self/exe", arguments, changed);  // if it fails, the program goes on unchanged
 }
 

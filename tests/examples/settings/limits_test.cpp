@@ -18,6 +18,11 @@ TEST_CASE("under a limit on address space programs start, or say at once that it
   const Ended enough = under("260000", "bench --help");  // with two threads of OpenBLAS it would hang
   CHECK(enough.code == 0);
   CHECK(enough.out.find("attention") != std::string::npos);
+  for (const std::string variable : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {  // what a user set is no exception
+    CHECK(run_program("/bin/sh", {"-c", "ulimit -v 260000 && " + variable +
+                                            "=2 exec timeout -s KILL 60 " LINNET_BIN_DIR "/bench --help"})
+              .code == 0);
+  }
   for (const std::string command : {"bench --help", "train_shakespeare", "mlp"}) {
     const Ended few = under("150000", command);
     CHECK(few.code == 1);
