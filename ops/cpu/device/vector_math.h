@@ -39,6 +39,9 @@ inline float expm1_near_zero(float r) {
   return p * (r * r) + r;
 }
 
+/// r = x − k·ln 2. The two parts of ln 2 keep the digits that one rounded factor would lose.
+inline float minus_multiple_of_ln2(float x, float k) { return (x - k * 0.693145752f) - k * 1.42860677e-06f; }
+
 /// exp(x) = 2^k · exp(r), where x = k·ln 2 + r and |r| ≤ ln 2 / 2.
 inline float exp(float x) {
   // Beyond these bounds the result is 0 or ∞ anyway.
@@ -47,7 +50,7 @@ inline float exp(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5·2^23: adding it leaves the nearest integer in the low bits
   const float shifted = x * 1.44269504f + kRound;
   const float k = shifted - kRound;
-  const float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
+  const float r = minus_multiple_of_ln2(x, k);
   const float p = expm1_near_zero(r) + 1.0f;
   // Two factors, because 2^k alone may be a denormal or too large.
   const int32_t exponent = to_bits(shifted) - to_bits(kRound);
@@ -61,7 +64,7 @@ inline float expm1(float x) {
   constexpr float kRound = 12582912.0f;
   const float shifted = near * 1.44269504f + kRound;
   const float k = shifted - kRound;
-  const float r = (near - k * 0.693145752f) - k * 1.42860677e-06f;
+  const float r = minus_multiple_of_ln2(near, k);
   const float half = from_bits((to_bits(shifted) - to_bits(kRound) + 126) << 23);  // 2^(k − 1), as 2^128 is too large
   return std::copysign(2.0f * (half * expm1_near_zero(r) + (half - 0.5f)), x);
 }
@@ -88,7 +91,7 @@ inline float exp_of_normal(float x) {
   constexpr float kRound = 12582912.0f + 127.0f;  // as in exp, with the bias of an exponent
   const float shifted = x * 1.44269504f + kRound;
   const float k = shifted - kRound;
-  const float r = (x - k * 0.693145752f) - k * 1.42860677e-06f;
+  const float r = minus_multiple_of_ln2(x, k);
   return (expm1_near_zero(r) + 1.0f) * power_of_two(shifted);
 }
 
