@@ -2,7 +2,7 @@
 """Times linnet and plain PyTorch in alternation on this machine, and prints a Markdown table.
 
     tests/peers/compare.py [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
-    tests/peers/compare.py --arena [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
+    tests/peers/compare.py --arena [--batch N] [--rounds 5] [--cases REGEX] [--threads N] [--python PYTHON]
     tests/peers/compare.py --scaling [--rounds 5] [--cases REGEX] [--threads N]
 
 Every figure is the median of its rounds, with the smallest and the largest in brackets. The ratio is PyTorch's best
@@ -10,8 +10,9 @@ median divided by linnet's. The sides take turns in beginning a round. Both get 
 beside a busy process), and no variable that changes threads, BLAS or instruction sets. Without --python, PyTorch is
 installed into out/peers-venv.
 
---arena compares steps of the Long Range Arena's models instead, which takes hours. If a variant of PyTorch fails, most
-often because of too little memory, its row says why, and the other variants are used.
+--arena compares steps of the Long Range Arena's models instead. All of them take hours with the presets' batches, and
+less with a smaller --batch. If a variant of PyTorch fails, most often because of too little memory, its row says why,
+and the other variants are used.
 
 --scaling needs no PyTorch: it times linnet's steps with 1, 2 and 4 threads.
 """
@@ -91,6 +92,11 @@ def step(preset: str, mechanism: str) -> Case:
     return Case(f"step, {preset}, {mechanism}", "ms_per_step", ours, variants)
 
 
+def with_batch(case: Case, size: int) -> Case:
+    flag = ["--batch", str(size)]
+    return case._replace(ours=case.ours + flag, theirs={peer: flags + flag for peer, flags in case.theirs.items()})
+
+
 def model(name: str) -> Case:
     ours = ["model", "--model", name]
     return Case(f"step, {name}", "ms_per_step", ours, {"eager": ours, "compiled": ["--compile"] + ours})
@@ -162,7 +168,8 @@ def row(case: Case, results: dict[str, list[dict]], failures: dict[str, str]) ->
 
 def compare(cases: list[Case], linnet: list[str], torch: Torch, arguments: argparse.Namespace) -> None:
     print(f"{processor()}, {arguments.threads} threads, PyTorch {torch.version}, {datetime.date.today()}; "
-          f"median ms of {arguments.rounds} rounds (least–most)\n")
+          f"median ms of {arguments.rounds} rounds (least–most)"
+          f"{f'; batches of {arguments.batch}' if arguments.batch else ''}\n")
     print("| case | linnet | floor | PyTorch's best | variant | ratio | resident MiB, linnet / eager | others |")
     print("|---|---|---|---|---|---|---|---|")
     pytorch = [torch.python, str(HERE / "torch_bench.py"), "--seconds", arguments.seconds]
@@ -203,15 +210,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="of both sides; with --scaling the largest number (default: the usable cores)")
     parser.add_argument("--arena", action="store_true", help="steps of the Long Range Arena's models instead")
+    parser.add_argument("--batch", type=int, help="of --arena, on both sides (default: the presets')")
     parser.add_argument("--scaling", action="store_true", help="only linnet, with 1, 2 and 4 threads")
     parser.add_argument("--python", help="an interpreter with PyTorch 2, or 1.13 for softmax by its formula")
     parser.add_argument("--bench", default=str(ROOT / "build/bin/bench"))
     arguments = parser.parse_args()
     if arguments.threads < 1 or arguments.rounds < 1:
         parser.error("--threads and --rounds must be at least 1")
+    if arguments.batch is not None and (not arguments.arena or arguments.batch < 1):
+        parser.error("--batch needs --arena, and must be at least 1")
     linnet = [arguments.bench, "--json", "--seconds", arguments.seconds]
     listed = SCALED if arguments.scaling else ARENA if arguments.arena else CASES
     cases = [case for case in listed if re.search(arguments.cases, case.name)]
+    if arguments.batch:
+        cases = [with_batch(case, arguments.batch) for case in cases]
     if arguments.scaling:
         scaling(cases, linnet, arguments)
     else:

@@ -4,7 +4,7 @@
     python torch_bench.py layer --layer fastformer --tokens 32768 --width 256 --heads 16 [--causal]
     python torch_bench.py model --model lenet|residual|gru|lstm|batch_norm
     python torch_bench.py step --preset nanogpt-cpu|nanogpt-gpu|mnist-small|large --attention softmax
-    python torch_bench.py step --preset lra-listops|lra-text-nystrom|… --attention softmax
+    python torch_bench.py step --preset lra-listops|lra-text-nystrom|… --attention softmax [--batch 4]
 
 The options --compile, --threads, --seconds, --device and --precision come first. Without --threads PyTorch chooses the
 number. PyTorch 1.13 runs `attention --mechanism softmax --formulation formula`; the rest needs PyTorch 2.
@@ -166,7 +166,7 @@ ARENA_SIZES = {
 
 
 def bench_arena(a: argparse.Namespace) -> dict:
-    """Random ids, all sequences as long as the longest of the task."""
+    """Random ids, all sequences as long as the longest of the task. --batch replaces the preset's batch."""
     _, task, *ending = a.preset.split("-")
     vocabulary, classes, tokens, max_tokens, size, nystrom_size = ARENA[task]
     sizes, clip = ARENA_SIZES, by_value
@@ -175,6 +175,7 @@ def bench_arena(a: argparse.Namespace) -> dict:
         sizes = sizes | {"linformer_rank": 256, "performer_features": 256}
     if ending == ["small"]:
         tokens, max_tokens, sizes = 256, 256, {}
+    size = size if a.batch is None else a.batch
     options = Options(a.attention, 64, 2, dropout=0.1, tokens=tokens, max_tokens=max_tokens, sizes=sizes)
     pairs = task == "retrieval"
     model = models.SequenceClassifier(options, vocabulary, classes, pairs)
@@ -287,7 +288,10 @@ def main() -> None:
     step.add_argument("--preset", default="nanogpt-cpu",
                       choices=["nanogpt-cpu", "nanogpt-gpu", "mnist-small", "large", *ARENA_PRESETS])  # fmt: skip
     step.add_argument("--attention", default="softmax", choices=LAYERS)
+    step.add_argument("--batch", type=int, help="only with a preset lra-…")
     arguments = parser.parse_args()
+    if arguments.run == bench_step and arguments.batch is not None and arguments.preset not in ARENA_PRESETS:
+        parser.error(f"--batch needs a preset of the Long Range Arena, not {arguments.preset}")
     if arguments.device == "cpu":
         limit_memory()
     torch.set_default_device(arguments.device)
