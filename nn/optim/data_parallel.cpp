@@ -14,6 +14,7 @@
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
 
 namespace linnet::nn {
 namespace {
@@ -30,10 +31,13 @@ Tensor sum_of(Tensor a, Tensor b) {
   return b.defined() ? b += 0 : b;
 }
 
+constexpr size_t kChecksumDigits = 8;
+
 std::string checksum(const Tensor& x) {
   const Tensor all = x.detach().to(Device::cpu).contiguous();
   const auto* const bytes = static_cast<const Bytef*>(detail::view(all).data);
-  return fmt::format("{:08x}", crc32_z(0, bytes, static_cast<size_t>(all.numel() * size_of(all.dtype()))));
+  const auto sum = crc32_z(0, bytes, static_cast<size_t>(all.numel() * size_of(all.dtype())));
+  return fmt::format("{:0{}x}", sum, kChecksumDigits);
 }
 
 void check_shards(const DataParallelOptions& options, int ranks) {
@@ -59,7 +63,9 @@ Tensor Shard::of(const Tensor& batch, Where where) const {
   const Call call("Shard::of", where);
   if (batch.rank() == 0 || batch.size(0) % count != 0) {
     throw ShapeError(
-        fmt::format("{} shards do not divide the rows of a batch of shape {}", count, to_string(batch.shape())));
+        fmt::format("{} shards do not divide the rows of a batch of shape {}; leave out a smaller last batch "
+                    "(.drop_last = true of the Loader), or take a batch size that they divide",
+                    count, to_string(batch.shape())));
   }
   const int64_t rows = batch.size(0) / count;
   return batch.narrow(0, index * rows, rows);
@@ -81,11 +87,21 @@ DataParallel::DataParallel(ProcessGroup& group, Module& model, const DataParalle
   const Call call("DataParallel", where);
   check_shards(options, group.world_size());
   const auto heights = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_)));
-  for (const Tensor& parameter : model.parameters()) {
-    if (!parameter.requires_grad()) continue;
+  for (const NamedTensor& parameter : model.named_parameters()) {
+    if (!parameter.tensor.requires_grad()) {
+      frozen_.push_back(parameter);
+      continue;
+    }
     Slot& slot = slots_.emplace_back();
-    slot.parameter = parameter;
+    slot.parameter = parameter.tensor;
     slot.tree.waiting.resize(heights);
+  }
+  if (options.shards > 1) {
+    for (const NamedTensor& of_model : model.named_buffers()) {
+      Buffer& buffer = buffers_.emplace_back();
+      buffer.tensor = of_model.tensor;
+      buffer.tree.waiting.resize(heights);
+    }
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     hooks_.push_back(register_post_accumulate_grad_hook(slots_[i].parameter, [this, i] {
@@ -136,6 +152,19 @@ void DataParallel::begin() {
     }
     slot.is_complete = slot.has_grad = false;
   }
+  for (const auto& [name, parameter] : frozen_) {
+    if (!parameter.requires_grad()) continue;
+    throw AutogradError(
+        fmt::format("parameter {} was unfrozen after DataParallel was made, so its gradient would not be summed "
+                    "over the ranks; make DataParallel after unfreezing",
+                    name));
+  }
+  for (Buffer& buffer : buffers_) {
+    buffer.changes = 0;
+    if (buffer.start.defined() && detail::version(buffer.tensor) == buffer.version) continue;
+    buffer.start = buffer.tensor.clone();
+    buffer.version = detail::version(buffer.tensor);
+  }
   for (Bucket& bucket : buckets_) bucket.missing = bucket.slots;
   next_bucket_ = 0;
 }
@@ -157,7 +186,7 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
       generator.set_state(state);
     }
   } ending{is_last_, generator, before};
-  uint64_t draws = 0;
+  std::vector<uint64_t> draws;
   const int64_t all = options_.shards * options_.accumulate;
   Tree losses{std::vector<Tensor>(static_cast<size_t>(std::bit_width(static_cast<uint64_t>(local_shards_))))};
   Tensor total;
@@ -167,29 +196,29 @@ double DataParallel::backward(const std::function<Tensor(const Shard&)>& loss, W
     generator.set_state(begin);
     const bool is_last = i + 1 == local_shards_;
     double sum = 0;
-    for (; shard.micro_batch < options_.accumulate; ++shard.micro_batch) {
-      const Tensor of_shard = loss(shard);
-      is_last_ = is_last && shard.micro_batch + 1 == options_.accumulate;
-      linnet::backward(all == 1 ? of_shard : of_shard / static_cast<double>(all), {}, where);
-      sum += of_shard.item<double>();
+    try {
+      for (; shard.micro_batch < options_.accumulate; ++shard.micro_batch) {
+        const Tensor of_shard = loss(shard);
+        is_last_ = is_last && shard.micro_batch + 1 == options_.accumulate;
+        linnet::backward(all == 1 ? of_shard : of_shard / static_cast<double>(all), {}, where);
+        sum += of_shard.item<double>();
+      }
+    } catch (...) {  // a shard that fails changes no buffer
+      for (Buffer& buffer : buffers_) restore(buffer);
+      throw;
     }
-    const uint64_t drawn = generator.state().draws - begin.draws;
-    if (i > 0 && drawn != draws) {
-      throw ValueError(
-          fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times; draw as "
-                      "often for every shard",
-                      shard.index - 1, draws, shard.index, drawn));
-    }
-    draws = drawn;
+    draws.push_back(generator.state().draws - begin.draws);
     is_last_ = false;
     const NoGrad no_grad;
     total = losses.add(i, is_last, full({1}, sum, DType::float64));
     for (Slot& slot : slots_) {
       if (!slot.is_complete) take(slot, i, is_last);  // in the last shard, only those without a gradient are left
     }
+    for (Buffer& buffer : buffers_) take(buffer, i, is_last);
   }
-  ending.state.draws += draws;
-  return finish(total) / static_cast<double>(all);
+  const double sum = finish(total, draws);
+  ending.state.draws += draws[0];
+  return sum / static_cast<double>(all);
 }
 
 void DataParallel::take(Slot& slot, int64_t shard, bool is_last) {
@@ -226,20 +255,48 @@ void DataParallel::send(Slot& slot) {
   }
 }
 
-double DataParallel::finish(const Tensor& loss) {
+void DataParallel::restore(Buffer& buffer) {
+  if (detail::version(buffer.tensor) == buffer.version) return;
+  const NoGrad no_grad;
+  buffer.tensor.copy_(buffer.start);
+  buffer.version = detail::version(buffer.tensor);
+}
+
+void DataParallel::take(Buffer& buffer, int64_t shard, bool is_last) {
+  Tensor value;
+  if (detail::version(buffer.tensor) != buffer.version) {
+    ++buffer.changes;
+    value = Tensor::empty({buffer.tensor.numel()}, DType::float64, buffer.tensor.device());
+    value.copy_(buffer.tensor.reshape(value.shape()));
+    restore(buffer);
+  }
+  buffer.sum = buffer.tree.add(shard, is_last, std::move(value));
+}
+
+double DataParallel::finish(const Tensor& loss, const std::vector<uint64_t>& draws) {
   const NoGrad no_grad;
   const auto begin = std::chrono::steady_clock::now();
   for (Bucket& bucket : buckets_) bucket.work.wait();
   // A parameter without a gradient in any shard of any rank keeps grad() undefined, as after an ordinary backward.
-  std::vector<double> values{loss.item<double>()};
+  std::vector<double> values{loss.item<double>(), 0, 0};
+  for (const uint64_t of_shard : draws) {
+    const auto count = static_cast<double>(of_shard);
+    values[1] += count;
+    values[2] += count * count;
+  }
   for (const Slot& slot : slots_) values.push_back(slot.has_grad ? 1 : 0);
+  for (const Buffer& buffer : buffers_) values.push_back(static_cast<double>(buffer.changes));
   Tensor all = tensor(values);
   group_.all_reduce(all, {.any_order = options_.any_order});
-  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   values = all.to_vector<double>();
+  // S Σd² − (Σd)² is the sum of (d − d')² over all pairs of the S shards.
+  if (static_cast<double>(options_.shards) * values[2] != values[1] * values[1]) check_draws(draws);
+  const std::span flags = std::span(values).subspan(3);
+  set_buffers(flags.subspan(slots_.size()));
+  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (values[i + 1] == 0) continue;
+    if (flags[i] == 0) continue;
     if (buckets_.empty()) {
       slot.parameter.set_grad(std::exchange(slot.sum, {}));
     } else {
@@ -252,18 +309,69 @@ double DataParallel::finish(const Tensor& loss) {
   return values[0];
 }
 
+void DataParallel::check_draws(const std::vector<uint64_t>& draws) {
+  std::string own, all;
+  constexpr size_t kDigits = 16;
+  for (const uint64_t of_shard : draws) own += fmt::format("{:0{}x}", of_shard, kDigits);
+  for (const std::string& of_rank : group_.all_gather(own)) all += of_rank;
+  const auto draws_of = [&](size_t shard) { return std::stoull(all.substr(shard * kDigits, kDigits), nullptr, 16); };
+  for (size_t shard = 1; shard * kDigits < all.size(); ++shard) {
+    if (draws_of(shard) == draws_of(shard - 1)) continue;
+    throw ValueError(
+        fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times; draw as often for "
+                    "every shard",
+                    shard - 1, draws_of(shard - 1), shard, draws_of(shard)));
+  }
+}
+
+void DataParallel::set_buffers(std::span<const double> changes) {
+  std::vector<Tensor> sums;
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (changes[i] == 0) continue;
+    Buffer& buffer = buffers_[i];
+    sums.push_back(buffer.sum.defined() ? std::exchange(buffer.sum, {}).to(model_.device())
+                                        : zeros({buffer.tensor.numel()}, DType::float64, model_.device()));
+  }
+  if (sums.empty()) return;
+  const Tensor all = concat(sums);  // one message
+  group_.all_reduce(all, {.any_order = options_.any_order});
+  int64_t begin = 0;
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (changes[i] == 0) continue;
+    Tensor& buffer = buffers_[i].tensor;
+    const Tensor sum = all.narrow(0, std::exchange(begin, begin + buffer.numel()), buffer.numel());
+    buffer.copy_((sum / changes[i]).view(buffer.shape()));
+  }
+}
+
 void DataParallel::check_same(Where where) {
   const Call call("check_same", where);
+  std::vector<std::string> names;
+  std::string checksums;  // of the same length for each tensor, and then the generator's state
+  const auto add = [&](const char* kind, const std::vector<NamedTensor>& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      names.push_back(fmt::format("{} {}", kind, name));
+      checksums += checksum(tensor);
+    }
+  };
+  const std::vector<NamedTensor> parameters = model_.named_parameters();
+  add("parameter", parameters);
+  add("buffer", model_.named_buffers());
+  names.emplace_back("the generator");
   const auto [seed, draws] = model_.generator().state();
-  std::string text = fmt::format("{} {} ", seed, draws);
-  for (const auto& [name, tensor] : model_.state()) text += checksum(tensor);
-  const std::vector<std::string> texts = group_.all_gather(text);
-  const auto other = std::ranges::find_if(texts, [&](const std::string& of_rank) { return of_rank != texts[0]; });
-  if (other == texts.end()) return;
+  const std::vector<std::string> all = group_.all_gather(checksums + fmt::format("{:016x}{:016x}", seed, draws));
+  const auto other = std::ranges::find_if(all, [&](const std::string& of_rank) { return of_rank != all[0]; });
+  if (other == all.end()) return;
+  const auto at = static_cast<size_t>(std::ranges::mismatch(*other, all[0]).in1 - other->begin());
+  const size_t i = std::min(at / kChecksumDigits, names.size() - 1);
   throw ValueError(
-      fmt::format("the parameters of rank {} differ from those of rank 0; ranks need processors with "
-                  "the same instruction set, or LINNET_ISA set to the best that all have",
-                  other - texts.begin()));
+      fmt::format("{} of rank {} differs from that of rank 0; {}", names[i], other - all.begin(),
+                  i < parameters.size() ? "ranks need processors with the same instruction set, or LINNET_ISA set to "
+                                          "the best that all have"
+                  : i + 1 < names.size()
+                      ? "outside of DataParallel::backward, all ranks must change it alike; a model that ranks call "
+                        "with different batches there must be in eval()"
+                      : "outside of DataParallel::backward, all ranks must draw from it equally often"));
 }
 
 }  // namespace linnet::nn

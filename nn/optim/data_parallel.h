@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include <linnet/core/autograd/post_accumulate_hook.h>
@@ -40,6 +41,7 @@ struct DataParallelOptions {
 ///
 ///     ProcessGroup group;
 ///     nn::DataParallel parallel(group, model, {.shards = 8});
+///     nn::Loader loader(data, {.batch = 64, .drop_last = true});  // a smaller last batch may not divide into shards
 ///     for (auto [x, y] : loader) {  // all ranks make the whole batch, of the same seed
 ///       const Tensor inputs = x, targets = y;
 ///       const double loss = parallel.backward([&](const nn::Shard& shard) {
@@ -52,10 +54,16 @@ struct DataParallelOptions {
 /// The random numbers of a shard, such as its dropout masks, depend on its index in the batch and not on the rank.
 /// Batch norm uses the statistics of a shard, as in PyTorch it uses those of a rank. PyTorch's
 /// DistributedDataParallel wraps the model; here the model stays as it is, and the loop calls this `backward`.
+///
+/// Every shard begins with the buffers that the model has when `backward` is called, and its micro-batches change
+/// them one after the other. A buffer that shards change becomes the mean over these shards, computed in float64, so
+/// batch norm's running statistics are updated by the mean of the shards' statistics. A buffer whose mean has no
+/// meaning, such as a Performer's random features, must change outside of shards: call Module::begin_step before
+/// `backward`.
 class DataParallel {
  public:
   /// Copies the parameters, buffers and generator of rank 0 to all ranks. The group and the model must outlive it.
-  /// Make it after parameters are loaded and frozen.
+  /// Make it after parameters are loaded, and frozen or unfrozen.
   ///
   /// Throws: ValueError for a number of shards that is not a power of two or that the ranks do not divide.
   DataParallel(ProcessGroup& group, Module& model, const DataParallelOptions& options = {}, Where where = {});
@@ -67,13 +75,14 @@ class DataParallel {
   /// mean loss. Gradients are sent to other ranks while the last backward still runs. Gradients that are sent
   /// together are views of one buffer, which the next call overwrites.
   ///
-  /// Throws: AutogradError where a parameter has a gradient already; ValueError where shards draw different numbers
-  /// of times from the model's generator; what `loss` throws.
+  /// Throws: AutogradError where a parameter has a gradient already, or was unfrozen after the constructor;
+  /// ValueError, on all ranks, where shards draw different numbers of times from the model's generator; what `loss`
+  /// throws.
   double backward(const std::function<Tensor(const Shard& shard)>& loss, Where where = {});
 
-  /// Compares the parameters and the generator of all ranks with those of rank 0.
+  /// Compares the parameters, buffers and generator of all ranks with those of rank 0.
   ///
-  /// Throws: ValueError, on all ranks, if any bit differs.
+  /// Throws: ValueError, on all ranks, if any bit differs; the message names what differs.
   void check_same(Where where = {});
 
   /// The seconds that all calls of `backward` waited for other ranks after their last gradient was computed.
@@ -98,6 +107,15 @@ class DataParallel {
     bool is_complete = false;
     bool has_grad = false;  ///< whether any shard of this rank gave a gradient
   };
+  /// A buffer of the model, and what the shards of this rank make of it.
+  struct Buffer {
+    Tensor tensor;
+    Tensor start;          ///< a copy of the values that each shard begins with
+    uint64_t version = 0;  ///< the tensor's version while it has these values
+    Tree tree;
+    Tensor sum;           ///< over the shards of this rank that changed it, of float64 and rank 1
+    int64_t changes = 0;  ///< the number of these shards
+  };
   /// Parameters whose gradients are sent together, as views of `sum`. If there is only one, its gradient is `sum`.
   struct Bucket {
     Tensor sum;
@@ -111,14 +129,25 @@ class DataParallel {
   /// ranks as soon as its bucket is full.
   void take(Slot& slot, int64_t shard, bool is_last);
   void send(Slot& slot);
-  /// Gives the parameters their gradients, and returns the sum of the losses over all ranks.
-  double finish(const Tensor& loss);
+  /// Adds a buffer that local shard `shard` changed to its sum, and gives it its first values again.
+  static void take(Buffer& buffer, int64_t shard, bool is_last);
+  /// Gives a buffer the values that each shard begins with.
+  static void restore(Buffer& buffer);
+  /// Gives the parameters their gradients and the buffers their means, and returns the sum of the losses over all
+  /// ranks. `draws` has the number of draws of each shard of this rank.
+  double finish(const Tensor& loss, const std::vector<uint64_t>& draws);
+  /// Throws: ValueError if not all shards of all ranks have drawn equally often.
+  void check_draws(const std::vector<uint64_t>& draws);
+  /// Gives each buffer the mean over the shards that changed it. `changes` has their number over all ranks.
+  void set_buffers(std::span<const double> changes);
 
   ProcessGroup& group_;
   Module& model_;
   DataParallelOptions options_;
   int64_t local_shards_;
   std::vector<Slot> slots_;
+  std::vector<NamedTensor> frozen_;  ///< parameters that have no slot
+  std::vector<Buffer> buffers_;      ///< none for one shard, whose buffers stay as it leaves them
   std::vector<HookHandle> hooks_;
   std::vector<Bucket> buckets_;
   size_t next_bucket_ = 0;  ///< the first bucket that is not being sent

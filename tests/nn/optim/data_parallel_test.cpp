@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <linnet/linnet.h>
 
 #include "tests/support/gpu.h"
@@ -242,12 +244,16 @@ TEST_CASE("DataParallel: bad shards, gradients that are there already, and ranks
     REQUIRE(has(message_of([&] { nn::DataParallel(four, of_rank, {.shards = 2}); }),
                 "4 ranks do not divide 2 shards; take more shards, or fewer ranks"));
     nn::DataParallel parallel(four, of_rank, {.shards = 4});
+    if (four.rank() == 3) own.next();
+    REQUIRE(
+        has(message_of([&] { parallel.check_same(); }), "the generator of rank 3 differs from that of rank 0; out"));
     if (four.rank() == 2) {
       const NoGrad no_grad;
       Tensor bias = of_rank.fc2.bias();
       bias += 1;
     }
-    REQUIRE(has(message_of([&] { parallel.check_same(); }), "the parameters of rank 2 differ from those of rank 0"));
+    REQUIRE(has(message_of([&] { parallel.check_same(); }),
+                "parameter fc2.bias of rank 2 differs from that of rank 0; ranks need processors with"));
   });
   nn::DataParallel parallel(group, model, {.shards = 2});
   const Tensor x = data_of(0).inputs;
@@ -262,7 +268,68 @@ TEST_CASE("DataParallel: bad shards, gradients that are there already, and ranks
               });
             }),
             "shard 0 drew 1 times from the model's generator, and shard 1 2 times"));
-  CHECK(has(message_of([&] { nn::Shard{.index = 0, .count = 3}.of(x); }), "3 shards do not divide the rows"));
+  CHECK(
+      has(message_of([&] { nn::Shard{.index = 0, .count = 3}.of(x); }),
+          "3 shards do not divide the rows of a batch of shape [16, 5]; leave out a smaller last batch (.drop_last"));
+}
+
+TEST_CASE("DataParallel: all ranks tell of shards that draw a different number of times") {
+  for (const int ranks : {1, 2, 4}) {
+    for (const int64_t other : {0, 2, 3}) {  // one shard draws more
+      CAPTURE(ranks);
+      CAPTURE(other);
+      run_ranks(ranks, [&](ProcessGroup& group) {
+        Generator rng(3);
+        Model model(rng);
+        nn::DataParallel parallel(group, model, {.shards = 4});
+        const uint64_t draws = rng.state().draws;
+        const Data data = data_of(0);
+        const auto loss = [&](const nn::Shard& shard, bool more) {
+          for (int i = 0; more && i < 2; ++i) rng.next();
+          return cross_entropy(model(shard.of(data.inputs), true), shard.of(data.targets));
+        };
+        const int64_t pair = std::max(other, int64_t{1});  // the first shard that differs from the one before it
+        REQUIRE_THROWS_WITH_AS(
+            parallel.backward([&](const nn::Shard& shard) { return loss(shard, shard.index == other); }),
+            doctest::Contains(fmt::format("shard {} drew {} times from the model's generator, and shard {} {} times",
+                                          pair - 1, other == 0 ? 3 : 1, pair, other == 0 ? 1 : 3)
+                                  .c_str()),
+            ValueError);
+        REQUIRE(rng.state().draws == draws);
+        parallel.backward([&](const nn::Shard& shard) { return loss(shard, true); });
+        REQUIRE(rng.state().draws == draws + 3);
+      });
+    }
+  }
+}
+
+TEST_CASE("DataParallel: parameters that are frozen later have no gradient, and those unfrozen later are refused") {
+  run_ranks(2, [](ProcessGroup& group) {
+    Generator rng(3);
+    Model model(rng);
+    model.fc2.freeze();
+    nn::DataParallel parallel(group, model, {.shards = 2});
+    const Data data = data_of(0);
+    const auto run = [&] {
+      parallel.backward([&](const nn::Shard& shard) {
+        return cross_entropy(model(shard.of(data.inputs), true), shard.of(data.targets));
+      });
+    };
+    model.sometimes.freeze();
+    run();
+    REQUIRE_FALSE(model.sometimes.weight().grad().defined());
+    REQUIRE_FALSE(model.fc2.weight().grad().defined());
+    REQUIRE(model.fc1.weight().grad().defined());
+    for (Tensor parameter : model.parameters()) parameter.set_grad({});
+    model.sometimes.unfreeze();
+    run();
+    REQUIRE(model.sometimes.weight().grad().defined());
+    for (Tensor parameter : model.parameters()) parameter.set_grad({});
+    model.fc2.unfreeze();
+    REQUIRE_THROWS_WITH_AS(run(), doctest::Contains("parameter fc2.weight was unfrozen after DataParallel was made"),
+                           AutogradError);
+    REQUIRE_FALSE(model.fc1.weight().grad().defined());
+  });
 }
 
 TEST_CASE("DataParallel: an error of a shard leaves ordinary gradients and the generator as they were") {
