@@ -39,6 +39,7 @@ void write_sample(const std::filesystem::path& folder, SampleOptions options, bo
   if (holds_gpt2(folder)) {
     ReleasedGpt2 released(folder, machine);
     if (!has_prompt) options.prompt = "\n";
+    options.eos_token_id = released.eos_token_id;
     write_continuation(released.model, released.tokenizer, options, machine.seed);
     return;
   }
@@ -64,7 +65,8 @@ int main(int argc, char** argv) {
     app.add_option("--prompt", options.prompt,
                    "how the text begins (default: a new line, or the model's first character if it knows none)")
         ->default_str("");
-    app.add_option("--tokens", options.tokens, "tokens to write: characters, or byte pairs of GPT-2")
+    app.add_option("--tokens", options.tokens,
+                   "tokens to write: characters, or byte pairs of GPT-2, whose end token ends the text before")
         ->check(whole_number(0, 10'000'000));
     app.add_option("--temperature", options.temperature,
                    "0 for always the likeliest, 1 as trained, higher for more surprises");

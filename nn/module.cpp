@@ -1,6 +1,7 @@
 #include <linnet/nn/module.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/utf8.h>
+#include <linnet/ops/array/compare.h>
 
 namespace linnet::nn {
 
@@ -68,21 +70,11 @@ std::vector<std::string> describe(const std::vector<DifferentSetting>& differenc
 
 }  // namespace
 
-template <class Number>
-std::string Setting::text_of(Number number) {
-  return fmt::to_string(number);
-}
-template std::string Setting::text_of(bool);
-template std::string Setting::text_of(short);
-template std::string Setting::text_of(unsigned short);
-template std::string Setting::text_of(int);
-template std::string Setting::text_of(unsigned);
-template std::string Setting::text_of(long);
-template std::string Setting::text_of(unsigned long);
-template std::string Setting::text_of(long long);
-template std::string Setting::text_of(unsigned long long);
-template std::string Setting::text_of(float);
-template std::string Setting::text_of(double);
+std::string Setting::text_of(bool value) { return fmt::to_string(value); }
+std::string Setting::text_of(int64_t value) { return fmt::to_string(value); }
+std::string Setting::text_of(uint64_t value) { return fmt::to_string(value); }
+std::string Setting::text_of(float value) { return fmt::to_string(value); }
+std::string Setting::text_of(double value) { return fmt::to_string(value); }
 
 Module::Module(Generator& rng, DType dtype, Device device, std::string kind)
     : parent_(nullptr),
@@ -163,15 +155,25 @@ void Module::visit_slots(const std::string& prefix, const Visit& visit) const {
   for (const Module* child : children_) child->visit_slots(join_path(prefix, child->name_), visit);
 }
 
-std::vector<NamedTensor> Module::named_tensors(bool parameters) const {
+std::vector<NamedTensor> Module::named_tensors(bool parameters, std::map<std::string, std::string>* tied) const {
   std::vector<NamedTensor> result;
   visit_slots("", [&](const std::string& name, const Slot& slot) {
     if (slot.is_parameter != parameters) return;
-    const bool seen = std::any_of(result.begin(), result.end(),
-                                  [&](const NamedTensor& other) { return same_elements(other.tensor, slot.tensor); });
-    if (!seen) result.push_back({name, slot.tensor});
+    const auto first = std::ranges::find_if(
+        result, [&](const NamedTensor& other) { return same_elements(other.tensor, slot.tensor); });
+    if (first == result.end())
+      result.push_back({name, slot.tensor});
+    else if (tied != nullptr)
+      tied->emplace(name, first->name);
   });
   return result;
+}
+
+std::map<std::string, std::string> Module::tied_names() const {
+  std::map<std::string, std::string> tied;
+  named_tensors(/*parameters=*/true, &tied);
+  named_tensors(/*parameters=*/false, &tied);
+  return tied;
 }
 
 std::vector<NamedTensor> Module::named_parameters() const { return named_tensors(true); }
@@ -257,13 +259,39 @@ std::string common_prefix(const TensorMap& to, const TensorMap& from) {
   return "";
 }
 
-/// copy_state, which also reports the settings `different`.
-IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
+/// Whether two tensors have the same values, NaN included.
+bool same_values(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         allclose(a, b.to(a.device()), /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
+}
+
+/// Leaves of each tensor in `from` only the first of its `tied` names. Returns a problem for each pair of names with
+/// different values.
+std::vector<std::string> merge_tied(TensorMap& from, const std::map<std::string, std::string>& tied) {
+  std::vector<std::string> problems;
+  for (const auto& [name, first] : tied) {
+    auto entry = from.extract(name);
+    if (entry.empty()) continue;
+    const auto there = from.find(first);
+    if (there == from.end()) {
+      entry.key() = first;
+      from.insert(std::move(entry));
+    } else if (!same_values(there->second, entry.mapped())) {
+      problems.push_back(
+          fmt::format("different: {} and {} are one tensor here and have different values there", first, name));
+    }
+  }
+  return problems;
+}
+
+/// copy_state, which also takes the other names of `tied` tensors and reports the settings `different`.
+IncompatibleKeys copy_state_and_report(TensorMap to, TensorMap from, const std::map<std::string, std::string>& tied,
                                        const std::vector<DifferentSetting>& different, const std::string& source,
                                        const LoadOptions& options) {
   IncompatibleKeys keys;
   keys.settings = different;
   std::vector<std::string> problems = options.strict ? describe(different) : std::vector<std::string>();
+  std::ranges::copy(merge_tied(from, tied), std::back_inserter(problems));
   for (const auto& [name, tensor] : to) {
     const auto found = from.find(name);
     if (found == from.end()) {
@@ -306,17 +334,17 @@ IncompatibleKeys copy_state_and_report(TensorMap to, const TensorMap& from,
 
 IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::string& source,
                             const LoadOptions& options) {
-  return copy_state_and_report(std::move(to), from, {}, source, options);
+  return copy_state_and_report(std::move(to), from, {}, {}, source, options);
 }
 
 IncompatibleKeys Module::load_state(const TensorMap& state, const LoadOptions& options, Where where) {
   const Call call("load_state", where);
-  return copy_state(this->state(), state, "the state", options);
+  return copy_state_and_report(this->state(), state, tied_names(), {}, "the state", options);
 }
 
 IncompatibleKeys Module::load_state(const Module& from, const LoadOptions& options, Where where) {
   const Call call("load_state", where);
-  return copy_state_and_report(state(), from.state(), different_settings(from.settings_metadata()),
+  return copy_state_and_report(state(), from.state(), tied_names(), different_settings(from.settings_metadata()),
                                "the other module", options);
 }
 
@@ -330,8 +358,9 @@ void Module::save(const std::filesystem::path& path, const std::map<std::string,
 
 IncompatibleKeys Module::load(const std::filesystem::path& path, const LoadOptions& options, Where where) {
   const Call call("load", where);
-  const Safetensors file = read_safetensors(path, where);
-  return copy_state_and_report(state(), file.tensors, different_settings(file.metadata), path.string(), options);
+  Safetensors file = read_safetensors(path, where);
+  return copy_state_and_report(state(), std::move(file.tensors), tied_names(), different_settings(file.metadata),
+                               path.string(), options);
 }
 
 }  // namespace linnet::nn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -34,15 +35,26 @@ struct Setting {
   /// A setting with a text.
   Setting(std::string name_, std::string value_, bool may_differ_ = false, std::string note_ = {})
       : name(std::move(name_)), value(std::move(value_)), may_differ(may_differ_), note(std::move(note_)) {}
-  /// A setting with a bool, or with a number, written with enough digits to restore it exactly.
+  /// A setting with a bool, or with a number, written with enough digits to restore it exactly. Integers of any type
+  /// are numbers, uint8_t and char too.
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+    requires std::integral<Number> || std::same_as<Number, float> || std::same_as<Number, double>
   Setting(std::string name_, Number number, bool may_differ_ = false, std::string note_ = {})
-      : Setting(std::move(name_), text_of(number), may_differ_, std::move(note_)) {}
+      : Setting(std::move(name_), text_of(widened(number)), may_differ_, std::move(note_)) {}
 
  private:
   template <class Number>
-  static std::string text_of(Number number);  // module.cpp instantiates it for each type
+  static auto widened(Number number) {
+    if constexpr (std::same_as<Number, bool> || std::floating_point<Number>)
+      return number;
+    else
+      return static_cast<std::conditional_t<std::is_signed_v<Number>, int64_t, uint64_t>>(number);
+  }
+  static std::string text_of(bool value);
+  static std::string text_of(int64_t value);
+  static std::string text_of(uint64_t value);
+  static std::string text_of(float value);
+  static std::string text_of(double value);
 };
 
 /// How a state is loaded.
@@ -95,8 +107,8 @@ class Module : public detail::RefusedModuleMembers {
 
   // ---- Parameters and buffers ----
 
-  /// Every parameter of this module and of those inside it, in the order of construction. A parameter that several
-  /// modules share comes once, under its first name.
+  /// Every parameter of this module, in the order of construction, and then those of each module inside it, as in
+  /// PyTorch. A tied parameter, which is registered under several names, comes once, under the first of them.
   std::vector<NamedTensor> named_parameters() const;
   /// The parameters without their names, as an optimizer takes them.
   std::vector<Tensor> parameters() const;
@@ -121,11 +133,13 @@ class Module : public detail::RefusedModuleMembers {
 
   // ---- State ----
 
-  /// Parameters and buffers by name. The tensors share their elements with the module.
+  /// Parameters and buffers by name, as in named_parameters(): a tied one has only its first name, where PyTorch's
+  /// state_dict has all of them. The tensors share their elements with the module.
   TensorMap state() const;
   /// Copies values into parameters and buffers. Throws ValueError, before it copies any, unless `state` has
   /// exactly their names, shapes and dtypes; the message lists all that are missing, unexpected or different. With
-  /// `{.strict = false}` missing and unexpected names are no error and are returned. A TensorMap has no settings, so
+  /// `{.strict = false}` missing and unexpected names are no error and are returned. A tied parameter may have any of
+  /// its names in `state`, or several; it is a ValueError if their values differ. A TensorMap has no settings, so
   /// none are compared.
   IncompatibleKeys load_state(const TensorMap& state, const LoadOptions& options = {}, Where where = {});
   /// Copies the parameters and buffers of another module. Like `load`, it also throws ValueError where that has other
@@ -219,7 +233,10 @@ class Module : public detail::RefusedModuleMembers {
   /// Calls `visit(full name, slot)` for the slots of this module and those inside, depth first.
   template <class Visit>
   void visit_slots(const std::string& prefix, const Visit& visit) const;
-  std::vector<NamedTensor> named_tensors(bool parameters) const;
+  /// The parameters or the buffers. Adds the other names of tied ones to `tied`, each with the tensor's first name.
+  std::vector<NamedTensor> named_tensors(bool parameters, std::map<std::string, std::string>* tied = nullptr) const;
+  /// The other names of all tied tensors, each with the first name.
+  std::map<std::string, std::string> tied_names() const;
   void add_settings(const std::string& prefix, std::vector<Setting>& to) const;
   void add_summary_rows(std::vector<std::vector<std::string>>& rows, const std::string& path) const;
 

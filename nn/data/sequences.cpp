@@ -57,9 +57,9 @@ Batch SequenceDataset::collate(std::span<const int64_t> indices, RandomKey) cons
     chosen.push_back(sequences_[static_cast<size_t>(index)]);
   }
   PaddedSequences padded = pad_sequence(chosen, {.batch_first = true, .padding_value = padding_value_});
-  return {padded.sequences,
-          targets_.defined() ? index_select(targets_, 0, from_span(indices)) : Tensor(),
-          {padded.padding_mask}};
+  Batch batch{padded.sequences, {}, {padded.padding_mask}};
+  if (targets_.defined()) batch.targets = index_select(targets_, 0, from_span(indices).to(targets_.device()));
+  return batch;
 }
 
 }  // namespace linnet::nn

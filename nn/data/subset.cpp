@@ -60,9 +60,10 @@ TensorDataset::TensorDataset(std::vector<Tensor> tensors, Where where) : tensors
 
 Batch TensorDataset::collate(std::span<const int64_t> indices, RandomKey) const {
   const Tensor rows = from_span(indices);
-  Batch batch{index_select(tensors_[0], 0, rows), {}};
+  const auto rows_of = [&](const Tensor& x) { return index_select(x, 0, rows.to(x.device())); };
+  Batch batch{rows_of(tensors_[0]), {}};
   for (size_t i = 1; i < tensors_.size(); ++i) {
-    const Tensor x = index_select(tensors_[i], 0, rows);
+    const Tensor x = rows_of(tensors_[i]);
     if (i == 1)
       batch.targets = x;
     else

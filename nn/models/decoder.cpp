@@ -94,7 +94,7 @@ Tensor DecoderLM::step(DecoderState& state, const Tensor& ids, Where where) cons
 
 std::vector<Setting> DecoderLM::settings() const {
   return {{"vocabulary", config_.vocabulary},
-          {"context", config_.context},
+          {"context", config_.context, /*may_differ=*/config_.positions != Positions::learned},
           {"layers", config_.layers},
           {"share_layers", config_.share_layers}};
 }

@@ -11,8 +11,10 @@ namespace linnet::nn {
 
 /// Options of a language model.
 struct DecoderConfig {
-  int64_t vocabulary = 0;     ///< number of ids
-  int64_t context = 0;        ///< the number of learned positions, so with them the length of the longest text
+  int64_t vocabulary = 0;  ///< number of ids
+  /// The number of learned positions, so with them the length of the longest text. With other positions, weights load
+  /// into a model with another context.
+  int64_t context = 0;
   int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
   /// Options of every layer. The model sets `causal`, `rotary` from `positions`, and `max_tokens` from `context`.

@@ -190,9 +190,13 @@ Tensor EncoderDecoder::step(EncoderDecoderState& state, const Tensor& ids, Where
 }
 
 std::vector<Setting> EncoderDecoder::settings() const {
-  return {{"vocabulary", config_.vocabulary},         {"source_tokens", config_.source_tokens},
-          {"target_tokens", config_.target_tokens},   {"encoder_layers", config_.encoder_layers},
-          {"decoder_layers", config_.decoder_layers}, {"share_layers", config_.share_layers}};
+  const bool any_length = config_.positions != Positions::learned;
+  return {{"vocabulary", config_.vocabulary},
+          {"source_tokens", config_.source_tokens, /*may_differ=*/any_length},
+          {"target_tokens", config_.target_tokens, /*may_differ=*/any_length},
+          {"encoder_layers", config_.encoder_layers},
+          {"decoder_layers", config_.decoder_layers},
+          {"share_layers", config_.share_layers}};
 }
 
 }  // namespace linnet::nn

@@ -10,9 +10,9 @@ namespace linnet::nn {
 
 /// Options of an encoder–decoder.
 struct EncoderDecoderConfig {
-  int64_t vocabulary = 0;      ///< number of ids, of sources and targets
-  int64_t source_tokens = 0;   ///< length of the longest source
-  int64_t target_tokens = 0;   ///< length of the longest target
+  int64_t vocabulary = 0;  ///< number of ids, of sources and targets
+  /// Lengths of the longest source and target. Without learned positions, weights load into a model with others.
+  int64_t source_tokens = 0, target_tokens = 0;
   int64_t encoder_layers = 1;  ///< number of encoder layers
   int64_t decoder_layers = 1;  ///< number of decoder layers
   /// One encoder and one decoder layer, each applied many times (Lan et al. 2020, ALBERT).

@@ -84,6 +84,10 @@ std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt,
     throw ValueError(fmt::format("max_new_tokens {}, temperature {} and top_k {} must be 0 or more",
                                  options.max_new_tokens, options.temperature, options.top_k));
   }
+  const int64_t vocabulary = model.config().vocabulary;
+  if (options.eos_token_id && (*options.eos_token_id < 0 || *options.eos_token_id >= vocabulary)) {
+    throw ValueError(fmt::format("eos_token_id is {}; ids run from 0 to {}", *options.eos_token_id, vocabulary - 1));
+  }
   const NoGrad no_grad;
   const Evaluation evaluation(model);
   TextReader reader(model);
@@ -91,6 +95,7 @@ std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt,
   for (int64_t i = 0; i < options.max_new_tokens; ++i) {
     text.push_back(draw(reader.read(text), options, rng));
     if (on_token) on_token(text.back());
+    if (text.back() == options.eos_token_id) break;
   }
   return {text.begin() + std::ssize(prompt), text.end()};
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,9 +14,11 @@ namespace linnet::nn {
 /// How tokens are drawn. The names are those of Hugging Face's `generate`. By default that takes the most likely
 /// token, and when it samples, its top_k is 50.
 struct GenerateOptions {
-  int64_t max_new_tokens = 20;  ///< how many tokens are drawn
+  int64_t max_new_tokens = 20;  ///< how many tokens are drawn, at most
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token
   int64_t top_k = 0;            ///< draws among the k most likely tokens; 0 for all
+  /// The end token: it is the last one that is drawn, and the last id of the result.
+  std::optional<int64_t> eos_token_id = {};
 };
 
 /// Continues a text, one token at a time through the model's step form, and returns the new token ids. `on_token`
@@ -26,7 +29,8 @@ struct GenerateOptions {
 ///     const auto ids = nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300});
 ///     std::cout << vocabulary.decode(ids);
 ///
-/// Throws: ValueError for an empty prompt and for options below 0; IndexError for an id outside the vocabulary.
+/// Throws: ValueError for an empty prompt, for options below 0, and for an end token outside the vocabulary;
+/// IndexError for another id outside it.
 std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt, Generator& rng,
                               const GenerateOptions& options = {},
                               const std::function<void(int64_t id)>& on_token = {}, Where where = {});

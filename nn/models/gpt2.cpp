@@ -107,6 +107,19 @@ DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where) {
   }
 }
 
+std::optional<int64_t> read_gpt2_eos_token_id(const std::filesystem::path& path, Where where) {
+  const Call call("read_gpt2_eos_token_id", where);
+  const json settings = read_settings(path);
+  if (settings.value("eos_token_id", json()).is_null()) return std::nullopt;
+  try {
+    const auto id = detail::value_of<int64_t>(settings, "eos_token_id");
+    if (id < 0 || id >= detail::value_of<int64_t>(settings, "vocab_size")) return std::nullopt;
+    return id;
+  } catch (const json::exception& error) {
+    throw IoError(fmt::format("'{}' does not give an end token: {}", path.string(), detail::message_of(error)));
+  }
+}
+
 void load_gpt2(DecoderLM& model, const std::filesystem::path& path, Where where) {
   const Call call("load_gpt2", where);
   check_architecture(model.config());

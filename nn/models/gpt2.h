@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include <linnet/nn/models/decoder.h>
 
@@ -8,6 +9,8 @@
 ///
 ///     nn::DecoderLM model(rng, nn::read_gpt2_config(folder / "config.json"));
 ///     nn::load_gpt2(model, folder / "model.safetensors");
+///     const auto eos_token_id = nn::read_gpt2_eos_token_id(folder / "config.json");
+///     const auto ids = nn::generate(model, prompt, rng, {.eos_token_id = eos_token_id});
 
 namespace linnet::nn {
 
@@ -17,6 +20,13 @@ namespace linnet::nn {
 /// Throws: IoError for a file that cannot be read or lacks a size; ValueError, with its name, for a setting that this
 /// architecture does not have.
 DecoderConfig read_gpt2_config(const std::filesystem::path& path, Where where = {});
+
+/// The `eos_token_id` of a Hugging Face `config.json`, for GenerateOptions. It is empty if the file has none, or one
+/// outside of the vocabulary: small models often have that of GPT-2, 50256, which they cannot generate.
+///
+/// Throws: IoError for a file that cannot be read, lacks `vocab_size`, or has something else than a whole number
+/// there.
+std::optional<int64_t> read_gpt2_eos_token_id(const std::filesystem::path& path, Where where = {});
 
 /// Copies the weights of a Hugging Face safetensors file into the model, in its dtype. The file's names, with or
 /// without the prefix `transformer.`, correspond to these names of the model. The blocks' matrices are transposed in

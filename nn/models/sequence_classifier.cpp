@@ -162,11 +162,17 @@ Tensor SequenceClassifier::operator()(const Tensor& ids1, const Tensor& padding_
 }
 
 std::vector<Setting> SequenceClassifier::settings() const {
-  return {{"vocabulary", config_.vocabulary},   {"classes", config_.classes},
-          {"layers", config_.layers},           {"share_layers", config_.share_layers},
-          {"max_tokens", config_.max_tokens},   {"pooling", name_of(config_.pooling)},
-          {"head_hidden", config_.head_hidden}, {"pairs", config_.pairs},
-          {"linear_head", config_.linear_head}, {"embedding_width", config_.embedding_width}};
+  const bool any_length = config_.positions != Positions::learned && config_.pooling != Pooling::padded_mean;
+  return {{"vocabulary", config_.vocabulary},
+          {"classes", config_.classes},
+          {"layers", config_.layers},
+          {"share_layers", config_.share_layers},
+          {"max_tokens", config_.max_tokens, /*may_differ=*/any_length},
+          {"pooling", name_of(config_.pooling)},
+          {"head_hidden", config_.head_hidden},
+          {"pairs", config_.pairs},
+          {"linear_head", config_.linear_head},
+          {"embedding_width", config_.embedding_width}};
 }
 
 }  // namespace linnet::nn

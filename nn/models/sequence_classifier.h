@@ -23,7 +23,9 @@ struct SequenceClassifierConfig {
   int64_t classes = 2;        ///< number of classes
   int64_t layers = 1;         ///< number of blocks
   bool share_layers = false;  ///< one block, applied `layers` times (Lan et al. 2020, ALBERT)
-  int64_t max_tokens = 0;     ///< length of the longest sequence
+  /// Length of the longest sequence. Without learned positions and Pooling::padded_mean, weights load into a model
+  /// with another.
+  int64_t max_tokens = 0;
   /// Options of every layer. The model sets `causal` to false, `rotary` from `positions`, `max_tokens` and `shared`.
   /// Its `dropout` also applies to the embeddings.
   BlockConfig block = {};

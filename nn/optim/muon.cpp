@@ -33,6 +33,11 @@ Muon::Muon(std::vector<ParameterGroup> groups, const MuonConfig& config)
   }
 }
 
+void Muon::set_momentum(double momentum) {
+  check_new_momentum(momentum, /*has_buffer=*/true);
+  config_.momentum = momentum;
+}
+
 Tensor Muon::orthogonalised(const Tensor& m) const {
   const bool is_tall = m.size(0) > m.size(1);  // then the transpose has the smaller X·Xᵀ
   Tensor x = is_tall ? m.t() : m;

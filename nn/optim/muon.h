@@ -57,6 +57,10 @@ class Muon : public Optimizer {
     static_assert(detail::refused<Rate>, "options go in braces: write nn::Muon muon(parameters, {.lr = 1e-3})");
   }
 
+  /// As SGD::set_momentum, but from any momentum, 0 too.
+  void set_momentum(double momentum);
+  double momentum() const { return config_.momentum; }  ///< the present value
+
  private:
   void update(const std::vector<Update>& updates) override;
   std::string moment_name(size_t) const override { return "momentum_buffer"; }

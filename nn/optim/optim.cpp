@@ -119,6 +119,25 @@ void Optimizer::check_decay(const char* name, double value) {
   throw ValueError(fmt::format("optimizer: {} is {}; it must be in [0, 1)", name, value));
 }
 
+void Optimizer::check_not_recorded(const char* name) const {
+  if (!is_recorded_ && !Recording::is_under_way()) return;
+  throw DeviceError(fmt::format(
+      "set_{0}: a recorded step keeps the {0} that it was recorded with; call step() outside of a Recording, or make "
+      "another optimizer and load_state() this one's state",
+      name));
+}
+
+void Optimizer::check_new_momentum(double momentum, bool has_buffer) const {
+  check_setting("momentum", momentum);
+  if (momentum > 0 && !has_buffer) {
+    throw ValueError(
+        fmt::format("set_momentum: {} for an optimizer without momentum, which has no buffer for it; build it with a "
+                    "momentum above 0, such as the first one of the schedule",
+                    momentum));
+  }
+  check_not_recorded("momentum");
+}
+
 void Optimizer::apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors) {
   for (Update& u : updates) {
     const Tensor& factor = factors[u.slot->parameter.device()];
@@ -167,6 +186,7 @@ void Optimizer::step(const StepOptions& options, Where where) {
     if (options.apply.defined() && !options.apply.item<bool>()) return;
     apply_options(updates, factors);
   }
+  is_recorded_ = is_recorded_ || Recording::is_under_way();
   update(updates);
   for (const Update& done : updates) detail::bump_version(done.slot->parameter);
 }
@@ -309,7 +329,8 @@ SGD::SGD(std::vector<Tensor> parameters, const SgdConfig& config)
 
 SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
     : Optimizer(std::move(groups), config.lr, config.weight_decay, config.momentum != 0 ? 1 : 0, /*fused=*/true),
-      config_(config) {
+      config_(config),
+      has_buffer_(config.momentum != 0) {
   check_setting("momentum", config.momentum);
   check_setting("dampening", config.dampening);
   if (config.nesterov && (config.momentum <= 0 || config.dampening != 0)) {
@@ -318,11 +339,17 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SgdConfig& config)
   }
 }
 
+void SGD::set_momentum(double momentum) {
+  check_new_momentum(momentum, has_buffer_);
+  config_.momentum = momentum;
+}
+
 void SGD::update(const std::vector<Update>& updates) {
   for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {
-    const View momentum = slot->moments.empty() ? View{} : detail::view(slot->moments[0]);
+    const bool plain = config_.momentum == 0;
+    const View momentum = plain ? View{} : detail::view(slot->moments[0]);
     backend(slot->parameter)
-        .sgd(detail::view(slot->parameter), detail::view(grad), slot->moments.empty() ? nullptr : &momentum, scalars,
+        .sgd(detail::view(slot->parameter), detail::view(grad), plain ? nullptr : &momentum, scalars,
              {.momentum = config_.momentum,
               .dampening = config_.dampening,
               .weight_decay = weight_decay,
@@ -347,17 +374,11 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamConfig& config, bool de
 
 void Adam::set_beta1(double beta1) {
   check_decay("beta1", beta1);
-  if (is_recorded_ || Recording::is_under_way()) {
-    throw DeviceError(
-        "set_beta1: a recorded step keeps the beta1 that it was recorded with; call step() outside of a Recording, "
-        "or "
-        "make another optimizer and load_state() this one's state");
-  }
+  check_not_recorded("beta1");
   config_.beta1 = beta1;
 }
 
 void Adam::update(const std::vector<Update>& updates) {
-  is_recorded_ = is_recorded_ || Recording::is_under_way();
   for (const Device device : {Device::cpu, Device::cuda}) {
     std::vector<AdamWUpdate> there;
     for (const auto& [slot, grad, lr, weight_decay, scalars] : updates) {

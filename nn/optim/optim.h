@@ -141,6 +141,16 @@ class Optimizer : public detail::RefusedStateMembers {
   ///
   /// Throws: as check_setting.
   static void check_decay(const char* name, double value);
+  /// Checks that a setting which steps keep when they are recorded can change.
+  ///
+  /// Throws: DeviceError, with the name, in a Recording and once a step of the optimizer is recorded.
+  void check_not_recorded(const char* name) const;
+  /// Checks a momentum that replaces the present one. `has_buffer` says whether the optimizer was built with
+  /// momentum.
+  ///
+  /// Throws: ValueError for a momentum that is negative or not finite, and for one above 0 without a buffer; as
+  /// check_not_recorded.
+  void check_new_momentum(double momentum, bool has_buffer) const;
 
  private:
   std::vector<double> group_rates() const;
@@ -154,6 +164,7 @@ class Optimizer : public detail::RefusedStateMembers {
   std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element for each slot, on each device in use
   size_t moments_;
   bool fused_;
+  bool is_recorded_ = false;  // whether a Recording contains a step
 };
 
 /// Options of SGD, as in PyTorch.
@@ -183,9 +194,18 @@ class SGD : public Optimizer {
     static_assert(detail::refused<Rate>, "options go in braces: write nn::SGD sgd(parameters, {.lr = 1e-3})");
   }
 
+  /// Sets the momentum of every group, for example to schedule::one_cycle_momentum(step). Unlike the learning rate,
+  /// it is not in state(): set it again in a resumed run.
+  ///
+  /// Throws: ValueError for a momentum that is negative or not finite, and for one above 0 if the optimizer was built
+  /// without; DeviceError in a Recording and once a step of the optimizer is recorded, since replays keep it.
+  void set_momentum(double momentum);
+  double momentum() const { return config_.momentum; }  ///< the present value
+
  private:
   void update(const std::vector<Update>& updates) override;
   SgdConfig config_;
+  bool has_buffer_;  // for v: whether it was built with momentum
 };
 
 /// Options of Adam, as in PyTorch, but `betas` are two options here.
@@ -235,7 +255,6 @@ class Adam : public Optimizer {
   void update(const std::vector<Update>& updates) override;
   AdamConfig config_;
   bool decoupled_ = false;
-  bool is_recorded_ = false;  // whether a Recording contains a step
 };
 
 /// Options of AdamW, as in PyTorch. The first four are Adam's.

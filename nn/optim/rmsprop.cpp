@@ -13,10 +13,16 @@ RMSprop::RMSprop(std::vector<Tensor> parameters, const RmsPropConfig& config)
 RMSprop::RMSprop(std::vector<ParameterGroup> groups, const RmsPropConfig& config)
     : Optimizer(std::move(groups), config.lr, config.weight_decay,
                 1 + static_cast<size_t>(config.momentum > 0) + static_cast<size_t>(config.centered)),
-      config_(config) {
+      config_(config),
+      has_buffer_(config.momentum > 0) {
   check_decay("alpha", config.alpha);
   check_setting("eps", config.eps);
   check_setting("momentum", config.momentum);
+}
+
+void RMSprop::set_momentum(double momentum) {
+  check_new_momentum(momentum, has_buffer_);
+  config_.momentum = momentum;
 }
 
 std::string RMSprop::moment_name(size_t m) const {

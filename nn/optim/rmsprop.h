@@ -37,10 +37,15 @@ class RMSprop : public Optimizer {
     static_assert(detail::refused<Rate>, "options go in braces: write nn::RMSprop rmsprop(parameters, {.lr = 1e-3})");
   }
 
+  /// As SGD::set_momentum.
+  void set_momentum(double momentum);
+  double momentum() const { return config_.momentum; }  ///< the present value
+
  private:
   void update(const std::vector<Update>& updates) override;
   std::string moment_name(size_t m) const override;
   RmsPropConfig config_;
+  bool has_buffer_;  // for b: whether it was built with momentum
 };
 
 }  // namespace linnet::nn

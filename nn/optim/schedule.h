@@ -109,6 +109,12 @@ Schedule one_cycle(const OneCycle& config);
 ///     const auto lr = nn::schedule::one_cycle(cycle), momentum = nn::schedule::one_cycle_momentum(cycle);
 ///     optimizer.set_lr(lr(step));
 ///     optimizer.set_beta1(momentum(step));
+///
+/// SGD, RMSprop and Muon have set_momentum. Build SGD and RMSprop with a momentum above 0, which makes its buffer:
+///
+///     nn::SGD sgd(model.parameters(), {.lr = lr(0), .momentum = momentum(0)});
+///     sgd.set_lr(lr(step));
+///     sgd.set_momentum(momentum(step));
 Schedule one_cycle_momentum(const OneCycle& config);
 
 }  // namespace schedule

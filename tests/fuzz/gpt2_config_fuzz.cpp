@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
-/// The config.json of a released model: reading it gives sizes or an error.
+/// The config.json of a released model: reading it gives sizes and an end token, or an error.
 
 namespace linnet::fuzz {
 
@@ -13,6 +13,7 @@ const int64_t memory_allowance = int64_t{6} << 20;  // nlohmann's tree of the lo
 void run(Bytes input) {
   const File file(input);
   checked(input, [&] { return nn::read_gpt2_config(file.path()); });
+  checked(input, [&] { return nn::read_gpt2_eos_token_id(file.path()); });
 }
 
 }  // namespace linnet::fuzz

@@ -77,11 +77,19 @@ def add_optimizers(goldens: GoldenFile) -> None:
         parameters["group_lr"] = dict(zip(initial, group_lr))  # one parameter group each
         parameters |= {"saved_steps": SAVED_STEPS, "reduction": STEPS}
         goldens.add(case, parameters, saved)
-    for optimizer, group_lr in (adam, adamw):
-        saved = run_optimizer(optimizer, group_lr, {}, initial, gradients, CYCLE)
-        parameters = {"op": optimizer.__name__, "options": {}, "group_lr": dict(zip(initial, group_lr)), "cycle": CYCLE}
+    for case, (optimizer, group_lr), options in [
+        ("adam", adam, {}),
+        ("adamw", adamw, {}),
+        ("sgd", sgd, {"momentum": 0.9, "dampening": 0.4}),
+        ("sgd_nesterov", sgd, {"momentum": 0.9, "nesterov": True}),
+        ("rmsprop", rmsprop, {"momentum": 0.9}),
+        ("muon", muon, {}),
+    ]:
+        saved = run_optimizer(optimizer, group_lr, options, initial, gradients, CYCLE)
+        parameters = {"op": optimizer.__name__, "options": options}
+        parameters |= {"group_lr": dict(zip(initial, group_lr)), "cycle": CYCLE}
         parameters |= {"saved_steps": SAVED_STEPS, "reduction": STEPS}
-        goldens.add(f"{optimizer.__name__.lower()}_one_cycle", parameters, saved)
+        goldens.add(f"{case}_one_cycle", parameters, saved)
 
 
 def run_optimizer(

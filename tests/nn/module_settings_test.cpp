@@ -153,11 +153,84 @@ TEST_CASE("Module: load_state of a module compares settings, as load of a file d
   CHECK(same.load_state(from).settings.empty());
 }
 
+TEST_CASE("Module: without learned positions, weights load into a model for longer texts") {
+  const linnet::test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "model.safetensors";
+  Generator rng(1);
+  const Tensor ids = arange(8).reshape({2, 4}) % 5;
+  const nn::BlockConfig block{.attention = {.width = 8, .heads = 2}};
+  const auto decoder = [&](nn::Positions positions, int64_t tokens) {
+    return nn::DecoderLM(rng, {.vocabulary = 5, .context = tokens, .block = block, .positions = positions});
+  };
+  const auto encoder_decoder = [&](nn::Positions positions, int64_t tokens) {
+    return nn::EncoderDecoder(rng, {.vocabulary = 5,
+                                    .source_tokens = tokens,
+                                    .target_tokens = tokens + 1,
+                                    .block = block,
+                                    .positions = positions});
+  };
+  const auto classifier = [&](nn::SequenceClassifierConfig config, int64_t tokens) {
+    config.vocabulary = 5;
+    config.max_tokens = tokens;
+    return nn::SequenceClassifier(rng, config);
+  };
+  const nn::Positions learned = nn::Positions::learned;
+  for (const auto positions : {nn::Positions::sinusoidal, nn::Positions::rotary, nn::Positions::none}) {
+    CAPTURE(static_cast<int>(positions));
+    nn::DecoderLM text = decoder(positions, 4), longer_text = decoder(positions, 9);
+    text.save(path);
+    CHECK(refusal_of(longer_text, path).empty());
+    CHECK(allclose(longer_text(ids), text(ids), 0, 0));
+
+    nn::EncoderDecoder pair = encoder_decoder(positions, 4), longer_pair = encoder_decoder(positions, 9);
+    pair.save(path);
+    CHECK(refusal_of(longer_pair, path).empty());
+    CHECK(allclose(longer_pair(ids, {}, ids), pair(ids, {}, ids), 0, 0));
+
+    const nn::SequenceClassifierConfig config{.block = block, .positions = positions};
+    nn::SequenceClassifier classes = classifier(config, 4), longer_classes = classifier(config, 9);
+    classes.save(path);
+    CHECK(refusal_of(longer_classes, path).empty());
+    CHECK(allclose(longer_classes(ids), classes(ids), 0, 0));
+  }
+
+  // Where a length changes results or shapes, another one is refused.
+  decoder(learned, 4).save(path);
+  nn::DecoderLM text = decoder(learned, 9);
+  CHECK(refusal_of(text, path) ==
+        "  different: context is 9 here and 4 there\n"
+        "  different: pos.weight is [9, 8] float32 here and [4, 8] float32 there\n");
+  encoder_decoder(learned, 4).save(path);
+  nn::EncoderDecoder pair = encoder_decoder(learned, 9);
+  CHECK(refusal_of(pair, path)
+            .starts_with("  different: source_tokens is 9 here and 4 there\n"
+                         "  different: target_tokens is 10 here and 5 there\n"));
+  const auto refusal_of_longer = [&](const nn::SequenceClassifierConfig& config) {
+    classifier(config, 4).save(path);
+    nn::SequenceClassifier longer = classifier(config, 9);
+    return refusal_of(longer, path);
+  };
+  CHECK(refusal_of_longer({.block = block}).starts_with("  different: max_tokens is 9 here and 4 there\n"));
+  CHECK(
+      refusal_of_longer({.block = block, .positions = nn::Positions::rotary, .pooling = nn::Pooling::padded_mean}) ==
+      "  different: max_tokens is 9 here and 4 there\n");
+  nn::BlockConfig linformer = block;
+  linformer.attention.mechanism = "linformer";
+  linformer.attention.options = nn::LinformerConfig{.rank = 2};
+  CHECK(refusal_of_longer({.block = linformer, .positions = nn::Positions::none})
+            .find(" is [2, 9] float32 here and [2, 4] float32 there\n") != std::string::npos);
+}
+
 TEST_CASE("Setting: numbers and bools, with the digits that tell them apart") {
   const auto text = [](const auto& value) { return nn::Setting("name", value).value; };
   CHECK(text(true) == "true");
   CHECK(text(4) == "4");
   CHECK(text(int64_t{1} << 53) == "9007199254740992");
+  CHECK(text(uint8_t{200}) == "200");
+  CHECK(text(int8_t{-3}) == "-3");
+  CHECK(text('a') == "97");
+  CHECK(text(uint64_t{18446744073709551615U}) == "18446744073709551615");
+  static_assert(!std::is_constructible_v<nn::Setting, std::string, long double>);  // its digits would be cut off
   CHECK(text(1e-7) == "1e-07");
   CHECK(text(0.1f) == "0.1");
   CHECK(text(0.1) == "0.1");

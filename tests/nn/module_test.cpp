@@ -187,6 +187,51 @@ TEST_CASE("load_state: of very many names that are not the model's, a thousand a
   CHECK(message.find("\n  unexpected: 4000 more\n") != std::string::npos);
 }
 
+TEST_CASE("Module: a state may have any of the names of a tied parameter, or several with equal values") {
+  const linnet::test::TemporaryFolder folder;
+  Generator rng(1);
+  Model model(rng);
+  TensorMap state;
+  for (const auto& [name, tensor] : model.state()) state[name] = tensor.clone();
+  const auto fill = [&](const std::string& name, double value) { state[name] = full({5, 2}, value); };
+  const auto tok = [&] { return model.tok.weight().to_vector<double>(); };
+  fill("tok.weight", 7);
+  fill("head.weight", 7);  // PyTorch's state_dict has both
+  CHECK(model.load_state(state).unexpected_keys.empty());
+  CHECK(tok() == std::vector<double>(10, 7));
+  write_safetensors(folder / "both", {.tensors = state});
+  CHECK(model.load(folder / "both").unexpected_keys.empty());
+  fill("tok.weight", NAN);
+  fill("head.weight", NAN);  // a model that has diverged
+  CHECK_NOTHROW(model.load_state(state));
+  state.erase("tok.weight");
+  fill("head.weight", 3);
+  CHECK(model.load_state(state, {.strict = false}).missing_keys.empty());
+  CHECK(tok() == std::vector<double>(10, 3));
+
+  const char* message = "different: tok.weight and head.weight are one tensor here and have different values there";
+  fill("tok.weight", 4);
+  CHECK_THROWS_WITH_AS(model.load_state(state), doctest::Contains(message), ValueError);
+  CHECK_THROWS_WITH_AS(model.load_state(state, {.strict = false}), doctest::Contains(message), ValueError);
+  state["tok.weight"] = full({5, 2}, 3, DType::float64);
+  CHECK_THROWS_WITH_AS(model.load_state(state), doctest::Contains(message), ValueError);
+  CHECK(tok() == std::vector<double>(10, 3));
+}
+
+TEST_CASE("Module: a parameter of its own comes before those of its modules, and gives a tied one its name") {
+  struct Own : nn::Module {
+    explicit Own(Generator& rng) : Module(rng) {}
+    nn::Embedding tok{*this, "tok", 5, 2};
+    Tensor head = parameter("head", tok.weight());
+    Tensor bias = parameter("bias", zeros({5}));
+  };
+  Generator rng(1);
+  Own model(rng);
+  CHECK(names_of(model.named_parameters()) == std::vector<std::string>{"head", "bias"});
+  model.load_state({{"tok.weight", ones({5, 2})}, {"bias", ones({5})}});
+  CHECK(model.head.to_vector<double>() == std::vector<double>(10, 1));
+}
+
 TEST_CASE("Module: a lenient load copies what both have, and reports the rest") {
   Generator rng(1);
   Mlp from(rng), to(rng);

@@ -351,6 +351,7 @@ TEST_CASE("gpu: what a recorded function may not do is said, and all stays usabl
       {[](const Tensor& x) { tensor({1, 2}).to(x.device()); }, "to: a recorded function cannot copy"},
       {[&](const Tensor&) { optimizer.set_lr(1); }, "set_lr: a recorded function cannot copy"},
       {[&](const Tensor&) { adam.set_beta1(0.8); }, "set_beta1: a recorded step keeps"},
+      {[&](const Tensor&) { optimizer.set_momentum(0); }, "set_momentum: a recorded step keeps"},
       {[&](const Tensor&) { rand({2}, other, DType::float32, Device::cuda); }, "only from the generator that"},
       {[&](const Tensor&) { batches.next(); }, "a recorded function cannot take a batch"},
       {[](const Tensor& x) { gather(x, 0, argmax(x, 0, true)); }, "must each be a view of one of its inputs"},

@@ -45,6 +45,7 @@ bool holds_gpt2(const std::filesystem::path& folder) {
 
 ReleasedGpt2::ReleasedGpt2(const std::filesystem::path& folder, const Settings& machine)
     : tokenizer(nn::BytePairTokenizer::load(folder)),
+      eos_token_id(nn::read_gpt2_eos_token_id(folder / "config.json")),
       rng(machine.seed),
       model(rng, nn::read_gpt2_config(folder / "config.json"), DType::float32, device_of(machine)) {
   const int64_t rows = model.config().vocabulary;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include <linnet/linnet.h>
 
@@ -32,6 +33,7 @@ struct ReleasedGpt2 {
   ReleasedGpt2(const std::filesystem::path& folder, const Settings& machine);
 
   nn::BytePairTokenizer tokenizer;
+  std::optional<int64_t> eos_token_id;  ///< the end token
   Generator rng;
   nn::DecoderLM model;
 };

@@ -37,8 +37,13 @@ void generate(nn::DecoderLM& model, const nn::Tokenizer& vocabulary, const Sampl
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   write(options.prompt);
   nn::generate(model, prompt, rng,
-               {.max_new_tokens = options.tokens, .temperature = options.temperature, .top_k = options.top_k},
-               [&](int64_t id) { write(vocabulary.decode({&id, 1})); });
+               {.max_new_tokens = options.tokens,
+                .temperature = options.temperature,
+                .top_k = options.top_k,
+                .eos_token_id = options.eos_token_id},
+               [&](int64_t id) {
+                 if (id != options.eos_token_id) write(vocabulary.decode({&id, 1}));
+               });
 }
 
 nn::Vocabulary vocabulary_of(const std::map<std::string, std::string>& metadata, const std::filesystem::path& path) {

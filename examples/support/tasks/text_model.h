@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include <linnet/linnet.h>
@@ -18,7 +19,8 @@ struct SampleOptions {
   std::string prompt = {};
   int64_t tokens = 500;
   double temperature = 1;
-  int64_t top_k = 0;  ///< 0: all tokens
+  int64_t top_k = 0;                         ///< 0: all tokens
+  std::optional<int64_t> eos_token_id = {};  ///< ends the text, and is not written
 };
 
 /// The prompt when none is given: a newline, or the first character of a vocabulary that has none.

@@ -1,5 +1,7 @@
 /// sample with a small GPT-2 that Hugging Face's transformers wrote (goldens/tokenizer_cases.py).
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <linnet/nn/text/byte_pairs.h>
@@ -31,6 +33,23 @@ TEST_CASE("sample: the likeliest hundred tokens of a GPT-2 are those of transfor
     check_done(ended);
     CHECK(ended.out == prompt + tokenizer.decode(ids) + "\n");
   }
+}
+
+TEST_CASE("sample: the end token in config.json ends the text, and is not written") {
+  const TemporaryFolder folder;
+  for (const auto& entry : fs::directory_iterator(kFolder)) fs::copy(entry, folder.path());
+  const auto golden = nlohmann::json::parse(read_bytes(kFolder / "continuations.json")).at(0);
+  const auto prompt = golden.at("prompt").get<std::string>();
+  auto ids = golden.at("ids").get<std::vector<int64_t>>();
+  const int64_t end = ids.at(50);
+  nlohmann::json config = nlohmann::json::parse(read_bytes(folder / "config.json"));
+  config["eos_token_id"] = end;
+  write_bytes(folder / "config.json", config.dump());
+  ids.erase(std::ranges::find(ids, end), ids.end());
+  const Ended ended =
+      run_program("sample", {folder.path(), "--prompt", prompt, "--tokens", "100", "--temperature", "0"});
+  check_done(ended);
+  CHECK(ended.out == prompt + nn::BytePairTokenizer::load(kFolder).decode(ids) + "\n");
 }
 
 TEST_CASE("sample: a GPT-2 without a prompt begins with a new line") {

@@ -11,6 +11,8 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/reduction.h>
 
+#include "tests/support/gpu.h"
+
 using namespace linnet;
 
 namespace {
@@ -77,4 +79,16 @@ TEST_CASE("SequenceDataset: a batch is as long as its longest sequence, and has 
   nn::Loader loader(data, {.batch = 2, .seed = 1});
   for (const nn::Batch& each : loader) seen += each.inputs.size(0);
   CHECK(seen == 3);
+}
+
+TEST_CASE("gpu: SequenceDataset: sequences and targets on the GPU") {
+  if (!linnet::test::has_gpu("data sets of sequences on the GPU")) return;
+  std::vector<Tensor> sequences = three();
+  for (Tensor& x : sequences) x = x.to(Device::cuda);
+  const nn::SequenceDataset data(sequences, (arange(3) * 10).to(Device::cuda), 9);
+  const nn::Batch batch = data.collate(std::vector<int64_t>{2, 0}, {});
+  CHECK(batch.targets.device() == Device::cuda);
+  CHECK(batch.inputs.to_vector<double>() == Numbers{9, 9, 1, 2});
+  CHECK(batch.targets.to_vector<double>() == Numbers{20, 0});
+  CHECK(batch.others.at(0).to_vector<double>() == Numbers{0, 0, 1, 1});
 }

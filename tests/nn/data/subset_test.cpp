@@ -10,6 +10,8 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 
+#include "tests/support/gpu.h"
+
 using namespace linnet;
 
 namespace {
@@ -40,6 +42,17 @@ TEST_CASE("TensorDataset: a batch is the rows of each tensor") {
                        doctest::Contains("[4, 3] and [3]; all must have the same number"), ShapeError);
   CHECK_THROWS_AS(nn::TensorDataset({scalar(1)}), ShapeError);
   CHECK_THROWS_AS(nn::TensorDataset({}), ValueError);
+}
+
+TEST_CASE("gpu: TensorDataset: tensors on different devices") {
+  if (!linnet::test::has_gpu("data sets of tensors on the GPU")) return;
+  const nn::TensorDataset data({arange(4).to(Device::cuda), arange(4) * 10, (arange(4) + 100).to(Device::cuda)});
+  const nn::Batch batch = data.collate(Indices{3, 0}, {});
+  CHECK(batch.inputs.device() == Device::cuda);
+  CHECK(batch.targets.device() == Device::cpu);
+  CHECK(batch.inputs.to_vector<int64_t>() == Indices{3, 0});
+  CHECK(batch.targets.to_vector<int64_t>() == Indices{30, 0});
+  CHECK(batch.others.at(0).to_vector<int64_t>() == Indices{103, 100});
 }
 
 TEST_CASE("Subset: its examples are those of the data set, by their numbers") {

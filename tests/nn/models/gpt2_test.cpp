@@ -157,3 +157,23 @@ TEST_CASE("read_gpt2_config: sizes and rates, and settings that are not GPT-2's"
   CHECK_THROWS_WITH_AS(nn::read_gpt2_config(folder / "none"),
                        doctest::Contains("none': No such file or directory; give the one that lies beside"), IoError);
 }
+
+TEST_CASE("read_gpt2_eos_token_id: the end token, if the vocabulary has it") {
+  CHECK(nn::read_gpt2_eos_token_id(kFolder / "config.json") == 0);
+  const TemporaryFolder folder;
+  const std::string text = read_bytes(kFolder / "config.json"), from = "\"eos_token_id\": 0";
+  const auto read = [&](const std::string& entry) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), entry);
+    write_bytes(folder / "config.json", changed);
+    return nn::read_gpt2_eos_token_id(folder / "config.json");
+  };
+  CHECK(read("\"eos_token_id\": 16") == 16);
+  CHECK_FALSE(read("\"eos_token_id\": 17"));
+  CHECK_FALSE(read("\"eos_token_id\": -1"));
+  CHECK_FALSE(read("\"eos_token_id\": null"));
+  CHECK_FALSE(read("\"unk_token_id\": 0"));
+  CHECK_THROWS_WITH_AS(read("\"eos_token_id\": [0]"),
+                       doctest::Contains("does not give an end token: \"eos_token_id\" is [0], where a whole number"),
+                       IoError);
+}

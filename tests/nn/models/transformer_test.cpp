@@ -290,6 +290,29 @@ TEST_CASE(
   CHECK_THROWS_AS(nn::generate(model, std::vector<int64_t>{9}, rng), IndexError);
 }
 
+TEST_CASE("generate: ends after the end token, which is the last id of the result") {
+  Generator rng(3);
+  nn::DecoderLM model(rng, {.vocabulary = 7, .context = 8, .block = {.attention = {.width = 8, .heads = 2}}});
+  const std::vector<int64_t> prompt{1, 2, 3};
+  const auto drawn = [&](std::optional<int64_t> eos_token_id) {
+    Generator draws(5);
+    std::vector<int64_t> seen;
+    const nn::GenerateOptions options{.max_new_tokens = 30, .temperature = 2, .eos_token_id = eos_token_id};
+    const auto ids = nn::generate(model, prompt, draws, options, [&](int64_t id) { seen.push_back(id); });
+    CHECK(ids == seen);
+    return ids;
+  };
+  const std::vector<int64_t> all = drawn({});
+  CHECK(all.size() == 30);
+  for (int64_t id = 0; id < 7; ++id) {
+    CAPTURE(id);
+    const auto end = std::ranges::find(all, id);
+    CHECK(drawn(id) == std::vector(all.begin(), end == all.end() ? end : end + 1));
+  }
+  for (const int64_t id : {-1, 7})
+    CHECK_THROWS_WITH_AS(drawn(id), doctest::Contains("ids run from 0 to 6"), ValueError);
+}
+
 TEST_CASE("generate: without a step form the model sees the last tokens of its context, or the whole text") {
   const test::RegisteredMechanism stepless(
       {.name = "stepless", .make = nn::maker<nn::SoftmaxAttention>(), .step = false});

@@ -77,10 +77,13 @@ std::function<void(int step)> cycle_of(const Golden& golden, nn::Optimizer& opti
                                       .steps = golden.parameters.at("saved_steps").back(),
                                       .pct_start = p.at("pct_start"),
                                       .anneal_strategy = nn::schedule::AnnealStrategy::linear};
-  return [&adam = dynamic_cast<nn::Adam&>(optimizer), lr = nn::schedule::one_cycle(config),
+  return [&optimizer, lr = nn::schedule::one_cycle(config),
           momentum = nn::schedule::one_cycle_momentum(config)](int step) {
-    adam.set_lr(lr(step));
-    adam.set_beta1(momentum(step));
+    optimizer.set_lr(lr(step));
+    if (auto* adam = dynamic_cast<nn::Adam*>(&optimizer)) return adam->set_beta1(momentum(step));
+    if (auto* sgd = dynamic_cast<nn::SGD*>(&optimizer)) return sgd->set_momentum(momentum(step));
+    if (auto* rmsprop = dynamic_cast<nn::RMSprop*>(&optimizer)) return rmsprop->set_momentum(momentum(step));
+    dynamic_cast<nn::Muon&>(optimizer).set_momentum(momentum(step));
   };
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include <linnet/linnet.h>
 
@@ -164,4 +166,51 @@ TEST_CASE("ReduceLROnPlateau: a resumed one goes on alike, and refuses a state t
   wrong["lr_and_best"] = tensor({1, 0});
   CHECK_THROWS_AS(resumed.load_state(wrong), ValueError);
   CHECK(resumed.lr() == before);
+}
+
+TEST_CASE("set_momentum: what each optimizer takes") {
+  Tensor p = ones({2, 2}).set_requires_grad();
+  const auto check = [](auto&& optimizer, double before) {
+    CHECK(optimizer.momentum() == before);
+    for (const double bad : {-0.1, std::numeric_limits<double>::infinity(), std::nan("")}) {
+      CHECK_THROWS_WITH_AS(optimizer.set_momentum(bad), doctest::Contains("momentum is"), ValueError);
+    }
+    CHECK(optimizer.momentum() == before);
+    optimizer.set_momentum(0);
+    optimizer.set_momentum(0.7);
+    CHECK(optimizer.momentum() == 0.7);
+  };
+  check(nn::SGD({p}, {.momentum = 0.9}), 0.9);
+  check(nn::RMSprop({p}, {.momentum = 0.9}), 0.9);
+  check(nn::Muon({p}), 0.95);
+  check(nn::Muon({p}, {.momentum = 0}), 0);
+  const char* message =
+      "set_momentum: 0.7 for an optimizer without momentum, which has no buffer for it; build it with";
+  nn::SGD sgd({p});
+  nn::RMSprop rmsprop({p});
+  CHECK_THROWS_WITH_AS(sgd.set_momentum(0.7), doctest::Contains(message), ValueError);
+  CHECK_THROWS_WITH_AS(rmsprop.set_momentum(0.7), doctest::Contains(message), ValueError);
+  CHECK_NOTHROW(sgd.set_momentum(0));
+}
+
+TEST_CASE("set_momentum: with 0 a step is one without momentum, and leaves the buffer as it is, as in PyTorch") {
+  const auto train = [](const auto& make) {
+    Tensor p = zeros({1}, DType::float64).set_requires_grad();
+    auto optimizer = make(p);
+    for (const auto& [momentum, g] : {std::pair{0.9, 1.0}, {0.0, 2.0}, {0.5, 1.0}}) {
+      optimizer->set_momentum(momentum);
+      p.set_grad(full({1}, g, DType::float64));
+      optimizer->step();
+    }
+    return p.item<double>();
+  };
+  // p falls by 1, by 2, and by 0.5·1 + 0.5·1.
+  CHECK(train([](const Tensor& p) {
+          return std::make_unique<nn::SGD>(std::vector{p}, nn::SgdConfig{.lr = 1, .momentum = 0.9, .dampening = 0.5});
+        }) == -4);
+  // With alpha = 0 the quotient is g/|g| = 1: p falls by 1, by 1, and by 0.5·1 + 1.
+  CHECK(train([](const Tensor& p) {
+          const nn::RmsPropConfig config{.lr = 1, .alpha = 0, .eps = 0, .momentum = 0.9};
+          return std::make_unique<nn::RMSprop>(std::vector{p}, config);
+        }) == -3.5);
 }
