@@ -50,9 +50,9 @@ class Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   /// Adds a part of the run: a model, an object that HasState, a generator, a loader's position, a number, a text, or
-  /// a tensor, which is loaded in place. After loading, set again what a state does not hold, such as a
-  /// beta1 or a momentum that changes. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last`
-  /// and `lengths`.
+  /// a tensor, which is loaded in place. After loading, set again what a state does not hold, such as a beta1 or a
+  /// momentum that changes. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`;
+  /// inside an epoch its data set must have the same number of examples.
   ///
   /// Throws: ValueError for a name that is taken or empty, or has a dot.
   Checkpoint& add(const std::string& name, Module& model);
@@ -93,7 +93,8 @@ class Checkpoint {
   /// added are read.
   ///
   /// Throws: IoError for a file that is missing, damaged, or without a part's numbers; ValueError for a model with
-  /// other settings, a state that does not fit, a loader with other options, and a part that was not added.
+  /// other settings, a state that does not fit, a loader with other options or another number of examples, and a part
+  /// that was not added.
   void load(const LoadOptions& options = {}, Where where = {});
 
  private:

@@ -1,12 +1,11 @@
 #include <linnet/nn/data/csv.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +15,8 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/core/files/utf8.h>
+#include <linnet/nn/data/class_numbers.h>
+#include <linnet/nn/data/from_chars.h>
 
 namespace linnet::nn {
 namespace {
@@ -124,7 +125,7 @@ std::optional<T> parse_number(std::string_view text, std::string& why) {
   const bool has_plus = text.starts_with('+') && !text.starts_with("+-");
   const std::string_view digits = text.substr(has_plus ? 1 : 0);
   Parsed value{};
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const auto [end, error] = detail::from_chars(digits, value);
   const bool is_whole = end == digits.data() + digits.size() && !digits.empty();
   bool fits = error != std::errc::result_out_of_range;
   if constexpr (std::is_floating_point_v<T>)
@@ -234,22 +235,26 @@ std::vector<std::vector<std::string>> Table::texts() const {
   return rows;
 }
 
-Categories Table::categories(const std::string& name, Where where) const {
+Categories Table::categories(const std::string& name, const std::vector<std::string>& names, Where where) const {
   const Call call("Table::categories", where);
-  std::map<std::string_view, int64_t> classes;
+  Categories result{Tensor::empty({rows_}, DType::int64), names};
+  if (names.empty()) {
+    std::set<std::string_view> found;
+    for_each_cell({name}, [&](int64_t, size_t, std::string_view cell) { found.insert(cell); });
+    result.names.assign(found.begin(), found.end());
+  }
+  const detail::ClassNumbers classes(result.names);
+  int64_t* to = result.indices.mutable_data<int64_t>().data();
   for_each_cell({name}, [&](int64_t row, size_t, std::string_view cell) {
     if (std::ranges::find(options_.missing, without_spaces(cell)) != options_.missing.end()) {
       refuse(row, name, "no value; fill it in, or take it for a class of its own with CsvOptions::missing = {}");
     }
-    classes.emplace(cell, 0);
+    const std::optional<int64_t> number = classes.find(cell);
+    if (!number) {
+      refuse(row, name, fmt::format("'{}' is {}; add it to the names", shortened(cell), classes.none_of_them()));
+    }
+    to[row] = *number;
   });
-  Categories result{Tensor::empty({rows_}, DType::int64), {}};
-  for (auto& [text, index] : classes) {
-    index = std::ssize(result.names);
-    result.names.emplace_back(text);
-  }
-  int64_t* to = result.indices.mutable_data<int64_t>().data();
-  for_each_cell({name}, [&](int64_t row, size_t, std::string_view cell) { to[row] = classes.at(cell); });
   return result;
 }
 

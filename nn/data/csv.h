@@ -20,7 +20,7 @@ struct CsvOptions {
 /// A column of categories.
 struct Categories {
   Tensor indices;                  ///< [rows], int64: the class of each row
-  std::vector<std::string> names;  ///< the names of the classes, sorted
+  std::vector<std::string> names;  ///< the names of the classes
 };
 
 /// A table with named columns, read from a CSV file.
@@ -29,6 +29,11 @@ struct Categories {
 ///     Tensor x = table.columns({"rooms", "area"});  // [rows, 2]
 ///     Tensor y = table.column("price");             // [rows]
 ///     const auto [city, cities] = table.categories("city");
+///
+/// Another file must number the classes in the same way, even if it does not have all of them:
+///
+///     const nn::Categories train = nn::read_csv("train.csv").categories("city");
+///     const nn::Categories test = nn::read_csv("test.csv").categories("city", train.names);
 ///
 /// Cost: a call takes one pass over the text of the table.
 /// Throws: every member throws IndexError for a column that does not exist, or whose name two columns have; IoError,
@@ -50,8 +55,12 @@ class Table {
   std::vector<std::string> texts(const std::string& name, Where where = {}) const;
   /// The cells of all columns as they are in the file, row by row.
   std::vector<std::vector<std::string>> texts() const;
-  /// A column of classes, numbered in the order of their names. No cell may be missing.
-  Categories categories(const std::string& name, Where where = {}) const;
+  /// A column of classes, numbered in the order of their names. No cell may be missing. If `names` are given, they
+  /// are the classes, in their order, as in pandas' `Categorical(values, categories=names)`, which takes other cells
+  /// for missing ones.
+  ///
+  /// Throws: IoError for a cell that is none of the names; ValueError for a name that is given twice.
+  Categories categories(const std::string& name, const std::vector<std::string>& names = {}, Where where = {}) const;
 
  private:
   friend Table read_csv(const std::filesystem::path& path, const CsvOptions& options, Where where);

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <png.h>
@@ -11,6 +14,7 @@
 #include <linnet/core/files/file_errors.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/nn/data/check_index.h>
+#include <linnet/nn/data/class_numbers.h>
 #include <linnet/ops/array/creation.h>
 
 namespace linnet::nn {
@@ -121,30 +125,36 @@ Tensor read_png(const fs::path& path, int64_t channels, Where where) {
   return image;
 }
 
-ImageFolder::ImageFolder(const fs::path& root, ImageFolderOptions options, Where where) : options_(options) {
+ImageFolder::ImageFolder(const fs::path& root, ImageFolderOptions options, Where where)
+    : options_(std::move(options)) {
   const Call call("ImageFolder", where);
-  check_channels(options.channels);
+  check_channels(options_.channels);
+  std::set<std::string> folders;
   try {
     for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
-      if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
+      if (entry.is_directory()) folders.insert(entry.path().filename().string());
     }
-    std::ranges::sort(classes_);
-    for (size_t label = 0; label < classes_.size(); ++label) {
-      for (const fs::path& path : png_files(root / classes_[label])) {
-        images_.push_back({path, static_cast<int64_t>(label)});
+    if (options_.classes.empty()) options_.classes.assign(folders.begin(), folders.end());
+    const detail::ClassNumbers classes(options_.classes);
+    for (const std::string& folder : folders) {
+      const std::optional<int64_t> label = classes.find(folder);
+      if (!label) {
+        throw ValueError(fmt::format("the folder '{}' is {}; add it to ImageFolderOptions::classes",
+                                     (root / folder).string(), classes.none_of_them()));
       }
+      for (const fs::path& path : png_files(root / folder)) images_.push_back({path, *label});
     }
   } catch (const fs::filesystem_error& error) {
     throw IoError(fmt::format("cannot list '{}': {}; check that the folder exists and that you may read it",
                               error.path1().string(), error.code().message()));
   }
-  if (classes_.empty()) {
+  if (folders.empty()) {
     throw ValueError(
         fmt::format("'{}' has no folders; put the images of each class into a folder of its name, as in "
                     "'{}'",
                     root.string(), (root / "cat" / "1.png").string()));
   }
-  shape_ = shape_of(pixels_of(images_[0].path), options.channels);
+  shape_ = shape_of(pixels_of(images_[0].path), options_.channels);
 }
 
 Batch ImageFolder::collate(std::span<const int64_t> indices, RandomKey /*key*/) const {

@@ -25,6 +25,9 @@ Tensor read_png(const std::filesystem::path& path, int64_t channels = 3, Where w
 /// Options of an ImageFolder.
 struct ImageFolderOptions {
   int64_t channels = 3;  ///< as in read_png
+  /// The classes in the order of their labels. If none are given, they are the folders, sorted by their bytes. Give
+  /// those of the training images for images to test with, which may lack a class.
+  std::vector<std::string> classes = {};
 };
 
 /// Images of one size with a folder for each class, `root/cat/1.png`, as in torchvision. Each file is read when a
@@ -32,6 +35,7 @@ struct ImageFolderOptions {
 ///
 ///     const nn::ImageFolder data("photos", {.channels = 1});
 ///     nn::Loader loader(data, {.batch = 64, .num_workers = 4});
+///     const nn::ImageFolder test("new_photos", {.channels = 1, .classes = data.classes()});
 ///
 /// Shapes: inputs of a batch [B, channels, H, W], float32 in [0, 1]; targets [B], int64: the index of the class in
 /// classes().
@@ -39,8 +43,9 @@ class ImageFolder : public Dataset {
  public:
   /// Lists the .png files below each class's folder, and skips other files.
   ///
-  /// Throws: ValueError for other channels, for a root without folders and for a class without .png files; IoError
-  /// for a root that is not a folder, and if the first image cannot be read.
+  /// Throws: ValueError for other channels, for a root without folders, for a folder without .png files, for one that
+  /// is none of the given classes and for a class that is given twice; IoError for a root that is not a folder, and
+  /// if the first image cannot be read.
   explicit ImageFolder(const std::filesystem::path& root, ImageFolderOptions options = {}, Where where = {});
 
   int64_t size() const override { return std::ssize(images_); }
@@ -48,8 +53,8 @@ class ImageFolder : public Dataset {
   /// first one.
   Batch collate(std::span<const int64_t> indices, RandomKey key) const override;
 
-  /// The names of the folders, sorted by their bytes.
-  const std::vector<std::string>& classes() const { return classes_; }
+  /// The names of the classes, in the order of their labels.
+  const std::vector<std::string>& classes() const { return options_.classes; }
 
  private:
   struct Image {
@@ -58,8 +63,7 @@ class ImageFolder : public Dataset {
   };
 
   ImageFolderOptions options_;
-  std::vector<std::string> classes_;
-  std::vector<Image> images_;  // sorted by class and path
+  std::vector<Image> images_;  // sorted by the folder's name and path
   Shape shape_;                // of each image
 };
 

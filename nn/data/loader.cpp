@@ -85,21 +85,29 @@ void Loader::check_lengths() const {
 
 Loader::~Loader() { stop_workers(); }
 
+int64_t Loader::examples() const { return order_.empty() ? data_.size() : std::ssize(order_); }
+
 int64_t Loader::batches_per_epoch() const {
-  const int64_t examples = order_.empty() ? data_.size() : std::ssize(order_);
-  const int64_t whole = examples / options_.batch, rest = examples % options_.batch;
+  const int64_t all = examples(), whole = all / options_.batch, rest = all % options_.batch;
   return whole + (rest > 0 && !options_.drop_last ? 1 : 0);
 }
 
 void Loader::seek(Position position, Where where) {
   const Call call("Loader::seek", where);
+  const int64_t size = data_.size();
+  if (position.batch > 0 && position.examples != 0 && position.examples != size) {
+    throw ValueError(
+        fmt::format("the position is inside an epoch of {} examples, but the data set has {}; finish the epoch with "
+                    "the {}, and change the data set between epochs",
+                    position.examples, size, position.examples));
+  }
   if (position.epoch < 0 || position.batch < 0 || position.batch > batches_per_epoch()) {
     throw ValueError(fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch,
                                  batches_per_epoch()));
   }
   stop_workers();
   order_.clear();
-  position_ = position;
+  position_ = {position.epoch, position.batch};
 }
 
 Batch Loader::make(int64_t batch) const {

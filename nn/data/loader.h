@@ -92,13 +92,15 @@ class Loader {
 
   /// The loader's position in the stream of batches, for a checkpoint.
   struct Position {
-    int64_t epoch = 0;  ///< the current epoch, or the next one between epochs
-    int64_t batch = 0;  ///< how many of its batches were taken
+    int64_t epoch = 0;     ///< the current epoch, or the next one between epochs
+    int64_t batch = 0;     ///< how many of its batches were taken
+    int64_t examples = 0;  ///< how many examples the epoch has; 0 if that is not known
   };
-  Position position() const { return position_; }
-  /// Continues from a position.
+  Position position() const { return {position_.epoch, position_.batch, examples()}; }
+  /// Continues from a position. If it is inside an epoch and has a number of examples, the data set must have as
+  /// many, because other numbers have another order.
   ///
-  /// Throws: ValueError for a batch past the end of the epoch.
+  /// Throws: ValueError for a data set of another size, and for a batch past the end of the epoch.
   void seek(Position position, Where where = {});
 
   /// The iterator of a range-for.
@@ -138,6 +140,7 @@ class Loader {
     std::exception_ptr error;
   };
 
+  int64_t examples() const;  // of the current epoch, or of the next one between epochs
   void check_lengths() const;
   void start_epoch();
   void stop_workers();
@@ -147,7 +150,7 @@ class Loader {
 
   const Dataset& data_;
   LoaderOptions options_;
-  Position position_;
+  Position position_;           // without the number of examples
   std::vector<int64_t> order_;  // of the current epoch; empty between epochs
 
   std::vector<std::thread> workers_;

@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kPage = 256;  // codes in a page of a vocabulary's table
+constexpr int32_t kNoId = -1;
+
 void check_length(std::span<const int64_t> ids, int64_t context) {
   if (context < 1) throw ValueError(fmt::format("the context must be at least 1, not {}", context));
   if (std::ssize(ids) <= context) {
@@ -116,22 +119,35 @@ Vocabulary::Vocabulary(std::string_view text, Characters kind) : kind_(kind) {
     if (code >= present.size()) present.resize(code + 1);
     present[code] = true;
   });
+  pages_.resize((present.size() + kPage - 1) / kPage);
+  ids_.resize(kPage, kNoId);
   for (size_t code = 0; code < present.size(); ++code) {
-    if (present[code]) codes_.push_back(static_cast<char32_t>(code));
+    if (!present[code]) continue;
+    int32_t& page = pages_[code / kPage];
+    if (page == 0) {
+      page = static_cast<int32_t>(ids_.size());
+      ids_.resize(ids_.size() + kPage, kNoId);
+    }
+    ids_[static_cast<size_t>(page) + code % kPage] = static_cast<int32_t>(codes_.size());
+    codes_.push_back(static_cast<char32_t>(code));
   }
 }
 
+int32_t Vocabulary::id_of(char32_t code) const {
+  const size_t page = code / kPage;
+  return page < pages_.size() ? ids_[static_cast<size_t>(pages_[page]) + code % kPage] : kNoId;
+}
+
 std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
-  std::vector<int64_t> table(codes_.empty() ? 0 : codes_.back() + 1, -1);
-  for (size_t i = 0; i < codes_.size(); ++i) table[codes_[i]] = static_cast<int64_t>(i);
   std::vector<int64_t> ids;
   ids.reserve(static_cast<size_t>(count_characters(text, kind_)));
   for_each_character(text, kind_, [&](char32_t code) {
-    if (code >= table.size() || table[code] < 0) {
+    const int32_t id = id_of(code);
+    if (id == kNoId) {
       throw ValueError(
           fmt::format("the character {} is not among the {} that the model has seen", shown(code, kind_), size()));
     }
-    ids.push_back(table[code]);
+    ids.push_back(id);
   });
   return ids;
 }

@@ -38,8 +38,14 @@ class Vocabulary : public Tokenizer {
   std::string decode(std::span<const int64_t> ids) const override;
 
  private:
+  int32_t id_of(char32_t code) const;
+
   Characters kind_;
   std::vector<char32_t> codes_;
+  // The ids of characters, in two tables: one of all codes would have up to a million entries. The codes are cut into
+  // pages of 256; `pages_` says where the ids of a page begin. The first page of `ids_` has no characters, and stands
+  // for all pages without any.
+  std::vector<int32_t> pages_, ids_;
 };
 
 /// Options of CharText.

@@ -1,7 +1,6 @@
 #include <linnet/nn/text/glove.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/core/files/utf8.h>
+#include <linnet/nn/data/from_chars.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
@@ -48,7 +48,7 @@ std::string_view take_last(std::string_view& line) {
 template <class Number>
 std::optional<Number> number_in(std::string_view field) {
   Number value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const auto [end, error] = detail::from_chars(field, value);
   const bool is_number = error == std::errc() && end == field.data() + field.size();
   return is_number ? std::optional(value) : std::nullopt;
 }

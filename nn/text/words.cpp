@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/atomic_file.h>
+#include <linnet/core/files/read_file.h>
+#include <linnet/core/files/utf8.h>
 
 namespace linnet::nn {
 namespace {
@@ -81,6 +87,48 @@ class WordCutter {
   std::vector<std::string> words_;
 };
 
+constexpr std::array<const char*, 2> kSpecialWords{"<pad>", "<unk>"};  // the names of padding and of unknown words
+
+/// A word that a vocabulary cannot have.
+struct WrongWord {
+  size_t id;
+  std::string why;
+};
+
+/// The first wrong word, if there is one.
+std::optional<WrongWord> wrong_word(const std::vector<std::string>& words) {
+  for (size_t id = 0; id < kSpecialWords.size(); ++id) {
+    const bool is_end = id == words.size();
+    if (!is_end && words[id] == kSpecialWords[id]) continue;
+    const std::string there = is_end ? "the end" : fmt::format("'{}'", detail::shortened(words[id]));
+    return WrongWord{id, fmt::format("{} where '{}' belongs", there, kSpecialWords[id])};
+  }
+  std::unordered_set<std::string_view> seen;
+  for (size_t id = 0; id < words.size(); ++id) {
+    const std::string& word = words[id];
+    if (word.empty()) return WrongWord{id, "a word is empty"};
+    if (word.find_first_of("\r\n") != std::string::npos) {
+      return WrongWord{id, fmt::format("'{}' has a line end", detail::shortened(word))};
+    }
+    if (!seen.insert(word).second) return WrongWord{id, fmt::format("'{}' is there twice", detail::shortened(word))};
+  }
+  return std::nullopt;
+}
+
+/// The lines of a text without their ends.
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  lines.reserve(static_cast<size_t>(std::ranges::count(text, '\n')) + 1);
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> word_tokenize(std::string_view text) { return WordCutter(text).words(); }
@@ -108,12 +156,41 @@ WordVocabulary WordVocabulary::build(std::span<const std::string> texts, const W
   sorted.reserve(counts.size());
   for (const auto& [word, count] : counts) sorted.emplace_back(-count, word);
   std::ranges::sort(sorted);
-  std::vector<std::string> words{"<pad>", "<unk>"};
+  std::vector<std::string> words(kSpecialWords.begin(), kSpecialWords.end());
   for (auto& [count, word] : sorted) {
     if (std::ssize(words) == options.max_tokens) break;
     words.push_back(std::move(word));
   }
   return WordVocabulary(std::move(words));
+}
+
+WordVocabulary WordVocabulary::from_words(std::vector<std::string> words, Where where) {
+  const Call call("WordVocabulary::from_words", where);
+  if (const auto wrong = wrong_word(words)) {
+    throw ValueError(fmt::format("word {}: {}; give the words() of a vocabulary", wrong->id, wrong->why));
+  }
+  return WordVocabulary(std::move(words));
+}
+
+WordVocabulary WordVocabulary::load(const std::filesystem::path& path, Where where) {
+  const Call call("WordVocabulary::load", where);
+  const auto fail = [&](size_t line, const std::string& why) {
+    throw IoError(
+        fmt::format("{}, line {}: {}; the file must be whole, and one that save() wrote", path.string(), line, why));
+  };
+  const std::string text = detail::read_file(path);
+  std::vector<std::string> words = lines_of(text);
+  if (const auto wrong = wrong_word(words)) fail(wrong->id + 1, wrong->why);
+  if (!text.ends_with('\n')) fail(words.size(), "the line has no end");
+  return WordVocabulary(std::move(words));
+}
+
+void WordVocabulary::save(const std::filesystem::path& path, Where where) const {
+  const Call call("WordVocabulary::save", where);
+  const std::string text = fmt::format("{}\n", fmt::join(words_, "\n"));
+  AtomicFile file(path);
+  file.write(text.data(), std::ssize(text));
+  file.commit();
 }
 
 int64_t WordVocabulary::id(std::string_view word) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ struct WordVocabularyOptions {
 ///     const std::vector<std::string> texts{"To be, or not to be", "that is the question"};
 ///     const auto vocabulary = nn::WordVocabulary::build(texts, {.min_freq = 2, .max_tokens = 50000});
 ///     const std::vector<int64_t> ids = vocabulary.encode("To be, or not to be");
+///     vocabulary.save(folder / "words.txt");  // a model needs the same ids again: WordVocabulary::load
 class WordVocabulary : public Tokenizer {
  public:
   static constexpr int64_t kPadding = 0, kUnknown = 1;  ///< the ids of padding and of unknown words
@@ -48,6 +50,23 @@ class WordVocabulary : public Tokenizer {
   /// Throws: ValueError for a min_freq below 1, and for a max_tokens below 3 that is not 0.
   static WordVocabulary build(std::span<const std::string> texts, const WordVocabularyOptions& options = {},
                               Where where = {});
+  /// The vocabulary whose words() these are. So a program can keep a vocabulary in a file of its own, such as a
+  /// checkpoint: as text with a word a line, because no word has a line end.
+  ///
+  /// Throws: ValueError unless the first two are `<pad>` and `<unk>`, and for a word that is empty, has a line end or
+  /// is there twice.
+  static WordVocabulary from_words(std::vector<std::string> words, Where where = {});
+
+  /// Reads the words from a file, one a line.
+  ///
+  /// Throws: IoError, with the line, for a file that cannot be read or whose last line has no end, and for words that
+  /// from_words refuses.
+  static WordVocabulary load(const std::filesystem::path& path, Where where = {});
+  /// Writes the words into a file, one a line, in the order of their ids. The file is written completely or not at
+  /// all.
+  ///
+  /// Throws: IoError for a file that cannot be written.
+  void save(const std::filesystem::path& path, Where where = {}) const;
 
   int64_t size() const override { return static_cast<int64_t>(words_.size()); }
   std::vector<int64_t> encode(std::string_view text) const override;

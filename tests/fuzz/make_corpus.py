@@ -116,6 +116,11 @@ for name, tokens in {"lines": {"indent": 0}, "escapes": {"ensure_ascii": True}}.
     write("tokenizer", name, text.encode() + b"\0" + b"\r\n".join(merges.split(b"\n")[1:3]))
 write("tokenizer", "repeated", vocabulary + b"\0" + merges + merges)
 
+write("words", "lines", b"<pad>\n<unk>\nthe\nof\n.\n")
+write("words", "returns", b"<pad>\r\n<unk>\r\nNew York\r\n\xff\r\n")
+write("words", "twice", b"<pad>\n<unk>\na\nb\na\n")
+write("words", "cut", b"<pad>\n<unk>\nth")
+
 write("glove", "plain", b"a 0.1 -2\nb 1e-3 4\nc 5 6\n")
 write("glove", "word2vec", b"3 2\na 0.1 -2 \nb 1e-3 4 \n. . . 5 6 \n")
 write("glove", "repeated", b"a 1 2\r\na 3 4\r\nb c 5 6\r\n")

@@ -209,35 +209,6 @@ TEST_CASE("Checkpoint: a part of any kind that was not added is refused") {
   }
 }
 
-TEST_CASE("Checkpoint: a loader with other batches is refused") {
-  const TemporaryFolder folder;
-  const std::filesystem::path path = folder / "run.safetensors";
-  const nn::TensorDataset data({uniform({10, 3}, 1)});
-  nn::Loader saved(data, {.batch = 2, .seed = 1});
-  nn::Checkpoint(path).add("loader", saved).save();
-  const std::vector<int64_t> lengths{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-  for (const nn::LoaderOptions& options : {nn::LoaderOptions{.batch = 3, .seed = 1},
-                                           {.batch = 2, .seed = 2},
-                                           {.batch = 2, .shuffle = false, .seed = 1},
-                                           {.batch = 2, .seed = 1, .drop_last = true},
-                                           {.batch = 2, .seed = 1, .lengths = lengths}}) {
-    nn::Loader other(data, options);
-    CHECK_THROWS_WITH_AS(nn::Checkpoint(path).add("loader", other).load(),
-                         doctest::Contains("is of another run: loader: its options are batch "), ValueError);
-  }
-  nn::Loader same(data, {.batch = 2, .seed = 1, .prefetch = 0, .num_workers = 3});  // these options change no batch
-  nn::Checkpoint(path).add("loader", same).load();
-
-  nn::Loader by_length(data, {.batch = 2, .seed = 1, .lengths = lengths});
-  nn::Checkpoint(path).add("loader", by_length).save();
-  nn::Checkpoint(path).add("loader", by_length).load();
-  std::vector<int64_t> exchanged = lengths;
-  std::swap(exchanged[2], exchanged[3]);
-  nn::Loader other(data, {.batch = 2, .seed = 1, .lengths = exchanged});
-  CHECK_THROWS_WITH_AS(nn::Checkpoint(path).add("loader", other).load(),
-                       doctest::Contains("drop_last false, lengths"), ValueError);
-}
-
 TEST_CASE("Checkpoint: a model with other settings is refused") {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";

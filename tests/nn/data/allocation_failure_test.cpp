@@ -137,6 +137,8 @@ TEST_CASE("memory: text, a tokenizer and an IDX file that could not be read for 
     const auto tokenizer = nn::BytePairTokenizer::load(folder.path());
     return numbers_of(tokenizer.encode("to be \u00e9"));
   });
+  nn::WordVocabulary::build(std::vector<std::string>{"to be or to be"}).save(folder / "words");
+  fail_each_request_of([&] { return numbers_of(nn::WordVocabulary::load(folder / "words").encode("to be")); });
   write_bytes(folder / "plain", idx_bytes({2, 3}, "abcdef"));
   write_bytes(folder / "packed.gz", gzipped(idx_bytes({2, 3}, "abcdef")));
   for (const char* name : {"plain", "packed.gz"}) {

@@ -5,6 +5,7 @@
 #include <clocale>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,23 @@ TEST_CASE("read_csv: numbers, texts and categories by the names of their columns
   CHECK(names == Texts{"Oslo", "Rome"});
   CHECK(indices.dtype() == DType::int64);
   CHECK(indices.to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
+}
+
+TEST_CASE("Table::categories: the classes of another file") {
+  const nn::Categories train = table_of("animal\ncat\nfox\ndog\n").categories("animal");
+  const nn::Table test = table_of("animal\nfox\ncat\n");
+  const auto [indices, names] = test.categories("animal", train.names);
+  CHECK(names == Texts{"cat", "dog", "fox"});
+  CHECK(indices.to_vector<int64_t>() == std::vector<int64_t>{2, 0});
+  CHECK(test.categories("animal", {"fox", "cat"}).indices.to_vector<int64_t>() == std::vector<int64_t>{0, 1});
+  CHECK(error_of([&] { test.categories("animal", {"dog", "fox"}); }) ==
+        "x.csv, row 2, column 'animal': 'cat' is none of the classes 'dog', 'fox'; add it to the names");
+  CHECK(error_of([&] { test.categories("animal", {"cat"}); }) ==
+        "x.csv, row 1, column 'animal': 'fox' is none of the classes 'cat'; add it to the names");
+  CHECK_THROWS_WITH_AS(test.categories("animal", {"fox", "cat", "fox"}),
+                       doctest::Contains("the class 'fox' is given twice; name each class once"), ValueError);
+  CHECK(error_of([] { table_of("y\na\nNA\n").categories("y", {"a", "NA"}); }).find("row 2, column 'y': no value") !=
+        std::string::npos);
 }
 
 TEST_CASE("read_csv: quotes hold separators, line ends and quotes") {
@@ -158,12 +176,37 @@ TEST_CASE("read_csv: a cell that is no number, with its row and column") {
   CHECK(error("2147483648", DType::int32) == place + "'2147483648' is beyond the range of int32");
   CHECK(error("2147483648", DType::int64) == "no error");
   CHECK(table_of("x\ninf\n").column("x").item() == HUGE_VAL);
-  CHECK(table_of("x\n1e-50\n").column("x").item() == 0);
   CHECK(error_of([] { table_of("x,y,x\n1,2,3\n").column("x"); }) ==
         "x.csv has several columns 'x'; its columns are 'x', 'y', 'x'");
   CHECK(table_of("x,y,x\n1,2,3\n").column("y").item() == 2);
   CHECK_THROWS_AS(table_of("x\n1\n").column("x", DType::boolean), DTypeError);
   CHECK_THROWS_AS(table_of("x\n1\n").texts("y"), IndexError);
+}
+
+TEST_CASE("read_csv: numbers near 0 are denormal or a 0 with their sign, and those beyond the range are refused") {
+  const auto number = [](const std::string& cell) {
+    return table_of("x\n" + cell + "\n").column("x", DType::float64).item();
+  };
+  const std::string zeros(400, '0');
+  for (const std::string cell : {"1e-50", "1e-400", "0.001E-323", "123.5e-4000", "1e-9999999999"}) {
+    CAPTURE(cell);
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      if (cell == "1e-50" && dtype == DType::float64) continue;
+      CHECK_FALSE(std::signbit(table_of("x\n" + cell + "\n").column("x", dtype).item()));
+      CHECK(table_of("x\n" + cell + "\n").column("x", dtype).item() == 0);
+      CHECK(std::signbit(table_of("x\n-" + cell + "\n").column("x", dtype).item()));
+    }
+  }
+  CHECK(number("0." + zeros + "1") == 0);
+  CHECK(number("1" + zeros + "e-800") == 0);
+  CHECK(number("0." + zeros + "1e+402") == 10);
+  CHECK(number("1" + zeros + "e-400") == 1);
+  CHECK(number("4.9e-324") == std::numeric_limits<double>::denorm_min());
+  CHECK(table_of("x\n1e-45\n").column("x").item() == std::numeric_limits<float>::denorm_min());
+  for (const std::string& cell : Texts{"1e400", "-1e+400", "1" + zeros, "0." + zeros + "1e900", "1e9999999999"}) {
+    CAPTURE(cell);
+    CHECK(error_of([&] { number(cell); }).ends_with("is beyond the range of float64"));
+  }
 }
 
 TEST_CASE("read_csv: the decimal point is that of every locale") {

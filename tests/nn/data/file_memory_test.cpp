@@ -6,6 +6,7 @@
 #include <linnet/nn/data/csv.h>
 #include <linnet/nn/data/idx.h>
 #include <linnet/nn/data/text.h>
+#include <linnet/nn/text/words.h>
 
 #include <linnet/ops/array/creation.h>
 
@@ -13,7 +14,7 @@
 #include "tests/support/file_memory.h"
 #include "tests/support/files.h"
 
-/// Reading texts, tables, IDX files and those of NumPy takes no more memory than the limit of
+/// Reading texts, words, tables, IDX files and those of NumPy takes no more memory than the limit of
 /// tests/support/file_memory.h.
 
 namespace linnet::test {
@@ -94,6 +95,25 @@ TEST_CASE("read_csv: the memory that reading takes") {
   }
   CHECK(reads(repeated(kSize, "a,")));  // all of it is the header
   CHECK_FALSE(reads(repeated(kSize, "a,") + "\n1"));
+}
+
+TEST_CASE("WordVocabulary::load: the memory that reading takes") {
+  if (!allocations_are_counted("the memory that files take")) return;
+  const TemporaryFolder folder;
+  std::string words = "<pad>\n<unk>\n";
+  for (int i = 0; i < 500'000; ++i) {  // as many short words as possible
+    for (int number = i, digit = 0; digit < 3; ++digit, number /= 80) words += static_cast<char>('0' + number % 80);
+    words += '\n';
+  }
+  const auto memory = [&](const std::string& bytes) {
+    write_bytes(folder / "a", bytes);
+    const MoreMemory before_fault{.before_fault = 32 * std::ssize(bytes)};
+    return check_memory(folder / "a", [&] { return nn::WordVocabulary::load(folder / "a"); }, before_fault);
+  };
+  const FileMemory whole = memory(words);
+  CHECK(whole.is_read);
+  CHECK(whole.peak <= 64 * std::ssize(words));
+  CHECK_FALSE(memory(words + "a").is_read);
 }
 
 TEST_CASE("read_npy, read_npz: the memory that reading takes") {

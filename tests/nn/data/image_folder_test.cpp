@@ -143,6 +143,23 @@ TEST_CASE("ImageFolder: classes by their folders' names, images by theirs") {
   CHECK(labels == std::vector<int64_t>{0, 0, 1});
 }
 
+TEST_CASE("ImageFolder: the classes of another folder") {
+  const Animals animals;
+  const std::filesystem::path& root = animals.folder.path();
+  const nn::ImageFolder data(root, {.channels = 1, .classes = {"birds", "dogs", "cats"}});
+  CHECK(data.classes() == std::vector<std::string>{"birds", "dogs", "cats"});
+  REQUIRE(data.size() == 3);
+  const nn::Batch batch = data.collate(std::vector<int64_t>{0, 1, 2}, {});
+  check_near(batch.inputs.to_vector<double>(), {0, 1, 0.2, 0, 0.4, 0.4});
+  CHECK(batch.targets.to_vector<int64_t>() == std::vector<int64_t>{2, 2, 1});
+  CHECK_THROWS_WITH_AS(
+      nn::ImageFolder(root, {.classes = {"dogs", "birds"}}),
+      doctest::Contains("cats' is none of the classes 'dogs', 'birds'; add it to ImageFolderOptions::classes"),
+      ValueError);
+  CHECK_THROWS_WITH_AS(nn::ImageFolder(root, {.classes = {"dogs", "cats", "dogs"}}),
+                       doctest::Contains("the class 'dogs' is given twice"), ValueError);
+}
+
 TEST_CASE("ImageFolder: folders that are no data set, and images of another size") {
   const Animals animals;
   const TemporaryFolder& folder = animals.folder;

@@ -297,6 +297,28 @@ TEST_CASE("Loader: a data set that grows is longer from the next epoch on") {
   }
 }
 
+TEST_CASE("Loader: a position inside an epoch is of a data set of the same size") {
+  Numbers data(10);
+  nn::Loader loader(data, {.batch = 2});
+  for (int64_t i = 0; i < 3; ++i) loader.next();
+  CHECK(loader.position().examples == 10);
+  data.grow_to(12);
+  CHECK(loader.position().examples == 10);  // those of this epoch
+  const nn::Loader::Position inside = loader.position();
+  nn::Loader other(data, {.batch = 2});
+  CHECK_THROWS_WITH_AS(other.seek(inside),
+                       doctest::Contains("inside an epoch of 10 examples, but the data set has 12; finish the epoch "
+                                         "with the 10, and change the data set between epochs"),
+                       ValueError);
+  CHECK(other.position().batch == 0);
+  other.seek({inside.epoch, inside.batch});  // a position without the number is taken as it is
+  order(loader);
+  CHECK(loader.position().examples == 12);
+  data.grow_to(20);
+  other.seek({1, 0, 12});
+  CHECK(other.position().examples == 20);
+}
+
 TEST_CASE("Loader: batches need no targets") {
   class Unlabelled : public nn::Dataset {
    public:

@@ -11,6 +11,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/utf8.h>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/files.h"
 #include "tests/support/real_data.h"
 
@@ -65,6 +66,34 @@ TEST_CASE("Vocabulary: code points in their order, there and back") {
   CHECK(vocabulary.codes()[8] == U'山');
   CHECK(vocabulary.encode("").empty());
   CHECK(nn::Vocabulary("").size() == 0);
+}
+
+TEST_CASE("Vocabulary: characters from all over Unicode have their own ids") {
+  std::string text, others;
+  for (char32_t code = 1; code <= 0x10FFFF; code += 255) {  // in most pages one, in some two
+    if (code >= 0xD800 && code < 0xE000) continue;          // surrogates
+    detail::append_code_point(text, code);
+    detail::append_code_point(others, code + 1);
+  }
+  const nn::Vocabulary vocabulary(text);
+  CHECK(vocabulary.encode(text) == counting(0, vocabulary.size()));
+  CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
+  for (size_t at = 0; at < others.size();) {
+    const std::string other = others.substr(at, detail::code_point_length(std::string_view(others).substr(at)));
+    CHECK_THROWS_AS(vocabulary.encode(other), ValueError);
+    at += other.size();
+  }
+  const nn::Vocabulary last("\U0010FFFF");
+  CHECK(last.encode("\U0010FFFF") == std::vector<int64_t>{0});
+  CHECK_THROWS_AS(last.encode("a"), ValueError);
+}
+
+TEST_CASE("Vocabulary: a short text takes little memory, whatever the characters") {
+  if (!allocations_are_counted("the memory of a vocabulary")) return;
+  const nn::Vocabulary vocabulary("abc😀");
+  const MemoryUse use;
+  CHECK(vocabulary.encode("abc").size() == 3);
+  CHECK(use.peak() < 1 << 10);
 }
 
 TEST_CASE("Vocabulary: bytes in their order, there and back") {

@@ -72,6 +72,12 @@ TEST_CASE("read_glove: words with blanks, repeated words, and the ends of lines"
   CHECK(row(glove, 3) == Floats{3, 4});
 }
 
+TEST_CASE("read_glove: numbers too near to 0 are 0") {
+  const nn::WordVectors glove = read("a 1e-400 -1e-400\nb 1e-50 5\n", vocabulary_of("a b"));
+  CHECK(row(glove, 2) == Floats{0, 0});
+  CHECK(row(glove, 3) == Floats{0, 5});
+}
+
 TEST_CASE("read_glove: word2vec's first line is passed over") {
   const nn::WordVectors glove = read("2 3\na 1 2 3\nb 4 5 6\n", vocabulary_of("a b"));
   CHECK(row(glove, 3) == Floats{4, 5, 6});

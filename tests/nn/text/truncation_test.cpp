@@ -82,6 +82,22 @@ TEST_CASE("truncation: a merges.txt cut off at any byte is refused, or has fewer
   CHECK(shorter > 10);
 }
 
+TEST_CASE("truncation: a file of words cut off at any byte is refused, or has fewer words where a line ends") {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "words.txt";
+  nn::WordVocabulary::build(std::vector<std::string>{"to be, or not to be"}).save(path);
+  int64_t shorter = 0;
+  cut_everywhere(
+      path, [&] { return nn::WordVocabulary::load(path).size(); },
+      [&](const std::string& part, const std::optional<int64_t>& size) {
+        const int64_t lines = std::ranges::count(part, '\n');
+        CHECK(size.has_value() == (part.ends_with('\n') && lines >= 2));
+        if (size) CHECK(*size == lines);
+        shorter += size ? 1 : 0;
+      });
+  CHECK(shorter == 5);
+}
+
 TEST_CASE("truncation: a file of word vectors cut off at any byte is refused, or read where a number may end") {
   const TemporaryFolder folder;
   const fs::path path = folder / "vectors.txt";

@@ -4,7 +4,10 @@
 
 #include <linnet/core/error.h>
 
+#include "tests/support/files.h"
+
 using namespace linnet;
+using namespace linnet::test;
 
 namespace {
 
@@ -74,4 +77,52 @@ TEST_CASE("WordVocabulary: rare words and those beyond the limit have no id") {
                        ValueError);
   CHECK_THROWS_WITH_AS(nn::WordVocabulary::build(kTexts, {.max_tokens = 2}), doctest::Contains("max_tokens is 2"),
                        ValueError);
+}
+
+TEST_CASE("WordVocabulary: from its words, and from a file of them") {
+  const TemporaryFolder folder;
+  const auto vocabulary =
+      nn::WordVocabulary::build(std::vector<std::string>{"b a b", "c a\xFF b n't", "\u00fc, 3.5"});
+  vocabulary.save(folder / "words.txt");
+  CHECK(folder.file_count() == 1);
+  for (const auto& again :
+       {nn::WordVocabulary::from_words(vocabulary.words()), nn::WordVocabulary::load(folder / "words.txt")}) {
+    CHECK(again.words() == vocabulary.words());
+    CHECK(again.encode("A b, zz c \u00fc don't") == vocabulary.encode("A b, zz c \u00fc don't"));
+    CHECK(again.id("<pad>") == 1);
+  }
+  CHECK(read_bytes(folder / "words.txt").starts_with("<pad>\n<unk>\nb\n"));
+  write_bytes(folder / "words.txt", "<pad>\r\n<unk>\r\nNew York\r\n");
+  CHECK(nn::WordVocabulary::load(folder / "words.txt").words() == Words{"<pad>", "<unk>", "New York"});
+  nn::WordVocabulary::build({}).save(folder / "words.txt");
+  CHECK(nn::WordVocabulary::load(folder / "words.txt").size() == 2);
+  CHECK_THROWS_AS(vocabulary.save(folder / "none/words.txt"), IoError);
+}
+
+TEST_CASE("WordVocabulary: words that are none of a vocabulary, by id and by line") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Words& words, const std::string& what) {
+    CHECK_THROWS_WITH_AS(nn::WordVocabulary::from_words(words), doctest::Contains(("word " + what).c_str()),
+                         ValueError);
+  };
+  refused({}, "0: the end where '<pad>' belongs; give the words() of a vocabulary");
+  refused({"<pad>"}, "1: the end where '<unk>' belongs");
+  refused({"the", "of"}, "0: 'the' where '<pad>' belongs");
+  refused({"<pad>", "the"}, "1: 'the' where '<unk>' belongs");
+  refused({"<pad>", "<unk>", "a", "b", "a"}, "4: 'a' is there twice");
+  refused({"<pad>", "<unk>", "<pad>"}, "2: '<pad>' is there twice");
+  refused({"<pad>", "<unk>", ""}, "2: a word is empty");
+  refused({"<pad>", "<unk>", "a\nb"}, "2: 'a\nb' has a line end");
+  refused({"<pad>", "<unk>", "a\r"}, "2: 'a\r' has a line end");
+  const auto refused_file = [&](const std::string& text, const std::string& what) {
+    write_bytes(folder / "words.txt", text);
+    CHECK_THROWS_WITH_AS(nn::WordVocabulary::load(folder / "words.txt"),
+                         doctest::Contains(("words.txt, line " + what).c_str()), IoError);
+  };
+  refused_file("", "1: the end where '<pad>' belongs; the file must be whole, and one that save() wrote");
+  refused_file("a\nb\n", "1: 'a' where '<pad>' belongs");
+  refused_file("<pad>\n<unk>\na\n\nb\n", "4: a word is empty");
+  refused_file("<pad>\n<unk>\na\nb\na\n", "5: 'a' is there twice");
+  refused_file("<pad>\n<unk>\na\nb", "4: the line has no end");
+  CHECK_THROWS_WITH_AS(nn::WordVocabulary::load(folder / "none"), doctest::Contains("cannot read '"), IoError);
 }
