@@ -25,9 +25,9 @@ struct [[gnu::visibility("hidden")]] Node {
 
   const char* op = "leaf";
   Where where;  ///< the user's line of the forward call
-  /// 0 for a leaf, and otherwise 1 + the largest number of its inputs. Backward walks from the highest number down,
-  /// so it reaches a node after all nodes that used its output. The number depends on the inputs alone. So threads
-  /// that record at the same time neither wait for each other nor change the order.
+  /// 0 for a leaf, and otherwise 1 + the largest number of its inputs. Backward walks the ops from the highest number
+  /// down. The number depends on the inputs alone. So threads that record at the same time neither wait for each
+  /// other nor change the order.
   int64_t sequence = 0;
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and after backward has used and freed it

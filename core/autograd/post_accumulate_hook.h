@@ -27,10 +27,11 @@ class [[nodiscard("the hook is removed with its handle")]] HookHandle {
   int64_t number_;
 };
 
-/// Calls `hook` each time that a backward has added to `leaf.grad()`, before the backward goes on with the rest of
-/// the tape. The hook can, for example, send the gradient to other ranks while further gradients are computed.
-/// PyTorch passes the tensor to its hook; here the hook captures it. The hook may drop the gradient with
-/// `set_grad({})`. It must not register or remove hooks.
+/// Calls `hook` each time that a backward has added to `leaf.grad()`, as soon as it has gone through all ops that use
+/// `leaf`, and before it goes on with the rest of the tape. The hook can, for example, send the gradient to other
+/// ranks while further gradients are computed, or take an optimizer's step and drop the gradient with `set_grad({})`,
+/// so that memory never holds all gradients. PyTorch passes the tensor to its hook; here the hook captures it. The
+/// hook must not register or remove hooks.
 ///
 /// Throws: AutogradError for a tensor that is not a leaf or does not require a gradient. An exception of the hook
 /// ends the backward.

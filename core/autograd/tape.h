@@ -214,7 +214,8 @@ struct BackwardOptions {
 };
 
 /// Adds d loss / d leaf to `grad()` of every leaf that requires a gradient. Results are deterministic. Each saved
-/// tensor is freed as soon as it was used, unless `retain` is set.
+/// tensor is freed as soon as it was used, unless `retain` is set. A leaf gets its gradient, and its hooks are
+/// called, as soon as backward has gone through all ops that use it.
 ///
 /// Shapes: `grad` has the loss's shape and dtype.
 /// Cost: time and memory grow with the recorded ops. There is no limit on depth.
