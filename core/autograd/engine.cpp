@@ -257,6 +257,7 @@ void backward(const Tensor& loss, const BackwardOptions& options, Where where) {
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const GradOptions& options, Where where) {
   std::vector<Tensor> seeds;
+  std::unordered_map<const Node*, Tensor> gradients;  // of the inputs
   int64_t lowest = std::numeric_limits<int64_t>::max();
   {
     const Call call("grad", where);
@@ -273,24 +274,25 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
         throw AutogradError(fmt::format(
             "input {} does not require grad; call set_requires_grad() on it before the outputs are computed", i));
       }
-      lowest = std::min(lowest, detail::node(inputs[i])->sequence);
+      const Node& node = *detail::node(inputs[i]);
+      gradients.try_emplace(&node);
+      lowest = std::min(lowest, node.sequence);
     }
   }
 
-  std::vector<Tensor> results(inputs.size());
   {
     const RecordIf record(options.create_graph);
     BackwardPass walk(outputs, options.retain || options.create_graph, lowest,
-                      [](const Node&) { return true; });
+                      [&](const Node& node) { return gradients.contains(&node); });
     walk.run(seeds, [&](const Node& node, const Tensor& gradient) {
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (detail::node(inputs[i]).get() == &node) results[i] = gradient;
-      }
+      if (const auto input = gradients.find(&node); input != gradients.end()) input->second = gradient;
     });
   }
 
   const Call call("grad", where);
+  std::vector<Tensor> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    results.push_back(gradients[detail::node(inputs[i]).get()]);
     if (!results[i].defined() && !options.allow_unused) {
       throw AutogradError(
           fmt::format("no output depends on input {}; pass {{.allow_unused = true}} to get an undefined "

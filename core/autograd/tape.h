@@ -234,7 +234,8 @@ struct GradOptions {
   bool allow_unused = false;
 };
 
-/// d outputs / d inputs, one tensor for each input. Does not change any `grad()`.
+/// d outputs / d inputs, one tensor for each input. Does not change any `grad()`. It goes only through ops on the way
+/// from an output to an input: no other hook is called, and the saved tensors of other ops stay.
 ///
 /// Shapes: each gradient has its input's shape and dtype.
 /// Gradient: with `create_graph`, any number of times.

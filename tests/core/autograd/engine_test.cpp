@@ -1,3 +1,5 @@
+#include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,12 +13,13 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/activation.h>
+#include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/matmul/matmul.h>
 
 #include "tests/support/leaf.h"
 #include "tests/support/values.h"
 
-/// In which order backward goes through the tape.
+/// In which order backward goes through the tape, and which part of it.
 
 namespace linnet::test {
 namespace {
@@ -102,6 +105,61 @@ TEST_CASE("engine: memory holds no second set of gradients") {
     hooks.push_back(register_post_accumulate_grad_hook(w, [&w] { w.set_grad({}); }));
   }
   CHECK(tensors_of_backward() < 6);
+}
+
+TEST_CASE("grad: only what lies between outputs and inputs is walked") {
+  const Tensor x = leaf({2, 3}), w = leaf({5, 7});
+  const auto fused = [&] { return layer_norm(w); };  // has first derivatives only
+  const Tensor slope = grad({sum(mul(square(x), fused()))}, {x}, {.create_graph = true})[0];
+  CHECK(values(grad({sum(slope)}, {x}, {.retain = true})[0]) == values(fused() * 2));
+  CHECK_THROWS_AS(grad({sum(slope)}, {w}, {.create_graph = true}), AutogradError);
+
+  Names seen;
+  const Tensor branch = exp(w);
+  note(seen, w, "w");
+  note(seen, branch, "branch");
+  note(seen, x, "x");
+  const Tensor y = mul(tanh(x), branch);
+  note(seen, y, "y");
+  CHECK(grad({sum(y)}, {x})[0].defined());
+  CHECK(seen == Names{"y", "x"});
+  backward(sum(branch));  // its tape was not freed
+  CHECK(values(w.grad()) == values(branch));
+
+  const Tensor h = exp(w);
+  const std::vector<Tensor> gradients = grad({sum(mul(h, x))}, {h, x});
+  CHECK(values(gradients[0]) == values(x));
+  CHECK(values(gradients[1]) == values(h));
+  CHECK_NOTHROW(backward(sum(h)));  // it lies below an input
+}
+
+TEST_CASE("grad: outputs above each other, and inputs that are outputs, above each other or named twice") {
+  const Tensor x = leaf({2}), h = mul(x, 3), y = square(h);
+  const std::vector<Tensor> gradients = grad({y, h, h, y}, {h, x, y, h}, {.retain = true});
+  CHECK(values(gradients[0]) == Doubles{2 * 12 + 2});
+  CHECK(values(gradients[1]) == Doubles{3 * (2 * 12 + 2)});
+  CHECK(values(gradients[2]) == Doubles{2});
+  CHECK(values(gradients[3]) == Doubles{2 * 12 + 2});
+  CHECK(values(grad({x}, {x})[0]) == Doubles{1});
+  CHECK(grad({y}, {}).empty());
+  CHECK_THROWS_AS(grad({y, leaf({1})}, {x, leaf({1})}), AutogradError);
+}
+
+TEST_CASE("grad: time grows with the ops plus the inputs, not with their product") {
+  std::vector<Tensor> inputs;
+  Tensor total = scalar(0, DType::float64);
+  for (int i = 0; i < 16'000; ++i) {
+    inputs.push_back(scalar(1, DType::float64).set_requires_grad());
+    total = total + inputs.back();
+  }
+  const auto cpu_time = [](const std::function<void()>& f) {
+    const std::clock_t begin = std::clock();
+    f();
+    return static_cast<double>(std::clock() - begin);
+  };
+  const double of_grad = cpu_time([&] { grad({total}, inputs, {.retain = true}); });
+  const double of_backward = cpu_time([&] { backward(total); });
+  CHECK(of_grad < 20 * of_backward);
 }
 
 }  // namespace linnet::test
