@@ -41,9 +41,10 @@ struct [[gnu::visibility("hidden")]] Node {
 
   Tensor grad;  ///< the accumulated gradient of a leaf, or of any node with `keeps_grad`
   bool keeps_grad = false;
-  std::vector<std::function<Tensor(const Tensor&)>> hooks;
-  std::vector<std::pair<int64_t, std::function<void()>>>
-      post_accumulate_hooks;  ///< with the numbers of their handles
+  // Hooks have the numbers of their handles.
+  std::vector<std::pair<int64_t, std::function<Tensor(const Tensor&)>>> hooks;
+  std::vector<std::pair<int64_t, std::function<void()>>> post_accumulate_hooks;
+  int64_t hooks_made = 0;  ///< of both kinds
 
   Node* next_to_free = nullptr;  ///< the next in the list of nodes to destroy
 };

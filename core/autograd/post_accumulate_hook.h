@@ -1,30 +1,27 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <utility>
 
+#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet {
 
-struct Node;
-
-/// A registered hook. Its destructor removes the hook.
+/// A registered hook. Its destructor removes the hook, because the hook captures an object that may end before the
+/// tensor does.
 class [[nodiscard("the hook is removed with its handle")]] HookHandle {
  public:
-  HookHandle(std::weak_ptr<Node> node, int64_t number) : node_(std::move(node)), number_(number) {}  ///< of a hook
+  explicit HookHandle(RemovableHandle hook) : hook_(std::move(hook)) {}  ///< takes over the removal
   ~HookHandle() { remove(); }
   HookHandle(HookHandle&&) = default;
   HookHandle& operator=(HookHandle&&) = delete;
 
-  void remove();  ///< removes the hook now
+  void remove() { hook_.remove(); }  ///< removes the hook now
 
  private:
-  std::weak_ptr<Node> node_;
-  int64_t number_;
+  RemovableHandle hook_;
 };
 
 /// Calls `hook` each time that a backward has added to `leaf.grad()`, as soon as it has gone through all ops that use
