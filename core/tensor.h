@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/dtype.h>
 #include <linnet/core/index.h>
 #include <linnet/core/memory_stats.h>
@@ -218,11 +219,12 @@ class Tensor : public detail::RefusedMembers {
   /// Throws: AutogradError when this tensor does not require a gradient.
   void retain_grad(Where where = {});
   /// Calls `hook` with this tensor's gradient once it is complete in a backward pass. A defined result of the hook
-  /// replaces the gradient.
+  /// replaces the gradient. The hook stays until `remove()` of the handle, which may be ignored. Until then, a hook
+  /// that captures this tensor by value keeps it in memory for ever: capture it by reference, or its `detach()`.
   ///
   /// Throws: AutogradError when this tensor does not require a gradient. Backward throws ShapeError for a hook's
   /// result of another shape or dtype, and DeviceError for one on another device.
-  void register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
+  RemovableHandle register_hook(std::function<Tensor(const Tensor&)> hook, Where where = {});
   /// The same elements, without history.
   Tensor detach(Where where = {}) const;
 

@@ -1,6 +1,11 @@
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/autograd/tensor_impl.h>
 #include <linnet/core/device/kernel_access.h>
@@ -63,10 +68,21 @@ void Tensor::retain_grad(Where where) {
   detail::node(*this)->keeps_grad = true;
 }
 
-void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Where where) {
+RemovableHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Where where) {
   const Call call("register_hook", where);
-  if (!detail::node(*this)) refuse_without_gradient();
-  detail::node(*this)->hooks.push_back(std::move(hook));
+  const std::shared_ptr<Node>& node = detail::node(*this);
+  if (!node) refuse_without_gradient();
+  node->hooks.emplace_back(node->hooks_made, std::move(hook));
+  return {node, node->hooks_made++};
+}
+
+void RemovableHandle::remove() {
+  const std::shared_ptr<Node> node = node_.lock();
+  if (!node) return;
+  const auto is_it = [&](const auto& hook) { return hook.first == number_; };
+  std::erase_if(node->hooks, is_it);
+  std::erase_if(node->post_accumulate_hooks, is_it);
+  node_.reset();
 }
 
 }  // namespace linnet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -85,10 +86,18 @@ Checked of_tracked_inputs(const std::function<Tensor(const std::vector<Tensor>& 
     checked.input_names.push_back(fmt::format("input {}", i));
   }
   if (tracked.empty()) throw ValueError("no input requires a gradient; call set_requires_grad() on those to check");
-  checked.f = [f, inputs, tracked](const std::vector<Tensor>& given) {
+  checked.f = [f, inputs, tracked, shape = std::optional<Shape>(), name,
+               where](const std::vector<Tensor>& given) mutable {
     std::vector<Tensor> all = inputs;
     for (size_t k = 0; k < tracked.size(); ++k) all[tracked[k]] = given[k];
-    return std::vector{f(all)};
+    const Tensor result = f(all);
+    if (!shape) shape = result.shape();  // the first call is at the inputs themselves
+    if (result.shape() == *shape) return std::vector{result};
+    const Call at(name, where);
+    throw AutogradError(
+        fmt::format("f's result changes its shape within eps of the inputs, from {} to {}, so it has no derivative "
+                    "there; check f at other inputs",
+                    to_string(*shape), to_string(result.shape())));
   };
   return checked;
 }

@@ -24,12 +24,13 @@ struct GradcheckOptions {
 ///     const Tensor x = randn({3, 4}, rng, DType::float64).set_requires_grad();
 ///     gradcheck([](const std::vector<Tensor>& in) { return gelu(in[0]); }, {x});
 ///
-/// f must be deterministic, and smooth within eps of the inputs: relu, for example, is not smooth near 0.
+/// f must be deterministic, and smooth within eps of the inputs: relu, for example, is not smooth near 0. Its result
+/// must keep its shape there.
 ///
 /// Dtypes: inputs that require a gradient are float64, because differences of float32 numbers are too inexact.
 /// Cost: two calls of f for every element of the inputs, and a backward for every element of the result.
-/// Throws: AutogradError at the first difference, with the elements and both values; ValueError if no input requires
-/// a gradient; DTypeError if an input that requires one is not float64.
+/// Throws: AutogradError at the first difference, with the elements and both values, and if the shape of f's result
+/// changes; ValueError if no input requires a gradient; DTypeError if an input that requires one is not float64.
 bool gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f, const std::vector<Tensor>& inputs,
                const GradcheckOptions& options = {}, Where where = {});
 
@@ -45,7 +46,7 @@ namespace detail {
 using ListFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 
 /// (f(x + h) − f(x − h)) / 2h for each element x of input k, with h = step(x). There is a row for each x, with a
-/// number for each element of all results. Input k is float64.
+/// number for each element of all results, whose shapes are always the same. Input k is float64.
 std::vector<std::vector<double>> central_differences(const ListFunction& f, std::vector<Tensor> inputs, size_t k,
                                                      const std::function<double(double x)>& step);
 /// A function that returns the gradients of f. Its arguments are the inputs of f and then the gradient of f's result.

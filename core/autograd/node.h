@@ -25,9 +25,9 @@ struct [[gnu::visibility("hidden")]] Node {
 
   const char* op = "leaf";
   Where where;  ///< the user's line of the forward call
-  /// 0 for a leaf, and otherwise 1 + the largest number of its inputs. Backward walks from the highest number down,
-  /// so it reaches a node after all nodes that used its output. The number depends on the inputs alone. So threads
-  /// that record at the same time neither wait for each other nor change the order.
+  /// 0 for a leaf, and otherwise 1 + the largest number of its inputs. Backward walks the ops from the highest number
+  /// down. The number depends on the inputs alone. So threads that record at the same time neither wait for each
+  /// other nor change the order.
   int64_t sequence = 0;
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input requires no gradient
   Backward backward;                          ///< empty for a leaf, and after backward has used and freed it
@@ -41,9 +41,10 @@ struct [[gnu::visibility("hidden")]] Node {
 
   Tensor grad;  ///< the accumulated gradient of a leaf, or of any node with `keeps_grad`
   bool keeps_grad = false;
-  std::vector<std::function<Tensor(const Tensor&)>> hooks;
-  std::vector<std::pair<int64_t, std::function<void()>>>
-      post_accumulate_hooks;  ///< with the numbers of their handles
+  // Hooks have the numbers of their handles.
+  std::vector<std::pair<int64_t, std::function<Tensor(const Tensor&)>>> hooks;
+  std::vector<std::pair<int64_t, std::function<void()>>> post_accumulate_hooks;
+  int64_t hooks_made = 0;  ///< of both kinds
 
   Node* next_to_free = nullptr;  ///< the next in the list of nodes to destroy
 };

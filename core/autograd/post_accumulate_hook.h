@@ -1,36 +1,34 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <utility>
 
+#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet {
 
-struct Node;
-
-/// A registered hook. Its destructor removes the hook.
+/// A registered hook. Its destructor removes the hook, because the hook captures an object that may end before the
+/// tensor does.
 class [[nodiscard("the hook is removed with its handle")]] HookHandle {
  public:
-  HookHandle(std::weak_ptr<Node> node, int64_t number) : node_(std::move(node)), number_(number) {}  ///< of a hook
+  explicit HookHandle(RemovableHandle hook) : hook_(std::move(hook)) {}  ///< takes over the removal
   ~HookHandle() { remove(); }
   HookHandle(HookHandle&&) = default;
   HookHandle& operator=(HookHandle&&) = delete;
 
-  void remove();  ///< removes the hook now
+  void remove() { hook_.remove(); }  ///< removes the hook now
 
  private:
-  std::weak_ptr<Node> node_;
-  int64_t number_;
+  RemovableHandle hook_;
 };
 
-/// Calls `hook` each time that a backward has added to `leaf.grad()`, before the backward goes on with the rest of
-/// the tape. The hook can, for example, send the gradient to other ranks while further gradients are computed.
-/// PyTorch passes the tensor to its hook; here the hook captures it. The hook may drop the gradient with
-/// `set_grad({})`. It must not register or remove hooks.
+/// Calls `hook` each time that a backward has added to `leaf.grad()`, as soon as it has gone through all ops that use
+/// `leaf`, and before it goes on with the rest of the tape. The hook can, for example, send the gradient to other
+/// ranks while further gradients are computed, or take an optimizer's step and drop the gradient with `set_grad({})`,
+/// so that memory never holds all gradients. PyTorch passes the tensor to its hook; here the hook captures it. The
+/// hook must not register or remove hooks.
 ///
 /// Throws: AutogradError for a tensor that is not a leaf or does not require a gradient. An exception of the hook
 /// ends the backward.

@@ -214,7 +214,8 @@ struct BackwardOptions {
 };
 
 /// Adds d loss / d leaf to `grad()` of every leaf that requires a gradient. Results are deterministic. Each saved
-/// tensor is freed as soon as it was used, unless `retain` is set.
+/// tensor is freed as soon as it was used, unless `retain` is set. A leaf gets its gradient, and its hooks are
+/// called, as soon as backward has gone through all ops that use it.
 ///
 /// Shapes: `grad` has the loss's shape and dtype.
 /// Cost: time and memory grow with the recorded ops. There is no limit on depth.
@@ -233,7 +234,8 @@ struct GradOptions {
   bool allow_unused = false;
 };
 
-/// d outputs / d inputs, one tensor for each input. Does not change any `grad()`.
+/// d outputs / d inputs, one tensor for each input. Does not change any `grad()`. It goes only through ops on the way
+/// from an output to an input: no other hook is called, and the saved tensors of other ops stay.
 ///
 /// Shapes: each gradient has its input's shape and dtype.
 /// Gradient: with `create_graph`, any number of times.

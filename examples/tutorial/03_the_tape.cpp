@@ -64,6 +64,7 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 //
 // linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
 // the gradients that reach a node. A *leaf*, a tensor that requires gradients and is no op's result, keeps the sum.
+// It is visited as soon as all ops that use it were: its gradient can then be sent to other processes, for example.
 //
 // ## Five rules
 //

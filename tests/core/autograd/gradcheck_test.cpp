@@ -1,16 +1,21 @@
 #include <linnet/core/autograd/gradcheck.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/selection.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/matmul/matmul.h>
 
@@ -139,6 +144,29 @@ TEST_CASE("gradcheck: what cannot be checked is refused") {
                        doctest::Contains("add: shapes"), ShapeError);
   CHECK_THROWS_WITH_AS(gradgradcheck([](auto& in) { return layer_norm(in[0]); }, {leaf({2, 4}, 1)}),
                        doctest::Contains("for first derivatives only"), AutogradError);
+
+  // The size of the result changes on one side of x, on both, or only between the sides and x itself.
+  const auto selects = [](double x, const std::function<Tensor(const Tensor&)>& mask) {
+    return std::pair([mask](const List& in) { return masked_select(square(in[0]), mask(in[0])); },
+                     List{tensor({x, 1}, DType::float64).set_requires_grad()});
+  };
+  const auto [positive, near_0] = selects(1e-7, [](const Tensor& x) { return gt(x, 0); });
+  const auto [not_0, at_0] = selects(0, [](const Tensor& x) { return gt(abs(x), 1e-9); });
+  const auto [only_0, also_at_0] = selects(0, [](const Tensor& x) { return ge(abs(abs(x) - 1e-6), 1e-9); });
+  const auto message = [](const char* name, int from, int to) {
+    return fmt::format(
+        "{}: f's result changes its shape within eps of the inputs, from [{}] to [{}], so it has no "
+        "derivative there; check f at other inputs (a.cpp:1)",
+        name, from, to);
+  };
+  CHECK_THROWS_WITH_AS(gradcheck(positive, near_0, {}, {"a.cpp", 1}), message("gradcheck", 2, 1).c_str(),
+                       AutogradError);
+  CHECK_THROWS_WITH_AS(gradgradcheck(positive, near_0, {}, {"a.cpp", 1}), message("gradgradcheck", 2, 1).c_str(),
+                       AutogradError);
+  CHECK_THROWS_WITH_AS(gradcheck(not_0, at_0, {}, {"a.cpp", 1}), message("gradcheck", 1, 2).c_str(), AutogradError);
+  CHECK_THROWS_WITH_AS(gradcheck(only_0, also_at_0, {}, {"a.cpp", 1}), message("gradcheck", 2, 1).c_str(),
+                       AutogradError);
+  CHECK(gradcheck(positive, {leaf({4}, 1)}));
 }
 
 }  // namespace linnet::test
