@@ -2,8 +2,11 @@
 #include <linnet/core/tensor.h>
 
 #include <cmath>
+#include <latch>
 #include <limits>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <linnet/core/autograd/tape.h>
@@ -174,6 +177,22 @@ TEST_CASE("tensor: versions count edits through every handle and view") {
   x.select(0, 1).copy_(counting({3}));
   CHECK(detail::version(view) == start + 3);
   CHECK(detail::version(x.clone()) != detail::version(view));
+}
+
+TEST_CASE("tensor: versions count the edits of two threads in different views") {
+  const Tensor x = counting({2, 3});
+  const uint64_t start = detail::version(x);
+  constexpr int kEdits = 1'000'000;
+  std::latch both(2);
+  std::vector<std::thread> threads;
+  for (int row = 0; row < 2; ++row) {
+    threads.emplace_back([&both, part = x.select(0, row)] {
+      both.arrive_and_wait();
+      for (int i = 0; i < kEdits; ++i) detail::bump_version(part);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(detail::version(x) == start + 2 * kEdits);
 }
 
 }  // namespace linnet::test
