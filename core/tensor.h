@@ -46,6 +46,9 @@ class Tensor : public detail::RefusedMembers {
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   /// Writes into the elements of an expression, as in `x[0] = y` and `x[0] = 1`, like `copy_` and `fill_`.
+  ///
+  /// Throws: ValueError if the expression made a copy, as `x.masked_select(x > 0) = 1` does: write
+  /// `x.copy_(x.masked_fill(x > 0, 1))`.
   Tensor& operator=(Operand source) &&;
   Tensor& operator=(NumberOperand value) &&;
 

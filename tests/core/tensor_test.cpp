@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 
 #include "tests/support/values.h"
@@ -166,6 +167,23 @@ TEST_CASE("tensor: in-place edits are refused where backward would not see them"
   const NoGrad no_grad;
   CHECK_NOTHROW(x.fill_(1));
   CHECK_NOTHROW(counting({3}).copy_(x));
+}
+
+TEST_CASE("tensor: an assignment to a copy is refused, and one to a view or to borrowed memory is not") {
+  Tensor x = counting({2, 3});
+  const auto same = [&] { return x; };
+  CHECK_THROWS_AS(x.clone() = 1, ValueError);
+  CHECK_THROWS_AS(x.clone() = counting({2, 3}), ValueError);
+  CHECK_THROWS_AS(x.masked_select(x > 0) = 1, ValueError);
+  CHECK_THROWS_AS(x.transpose(0, 1).contiguous() = 1, ValueError);
+  x.select(0, 1) = 7;
+  x.transpose(0, 1)[0] = tensor({8, 9}, DType::float64);
+  CHECK(x.to_vector<double>() == std::vector<double>{8, 1, 2, 9, 7, 7});
+  same() = 5;
+  CHECK(x.to_vector<double>() == std::vector<double>(6, 5));
+  std::vector<float> elements{1, 2};
+  from_memory(elements.data(), {2}, nullptr) = 3;
+  CHECK(elements == std::vector<float>{3, 3});
 }
 
 TEST_CASE("tensor: versions count edits through every handle and view") {
