@@ -138,7 +138,7 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
-  /// Like reshape, but never copies.
+  /// Like reshape, but never copies, and never returns this tensor itself.
   ///
   /// Throws: ShapeError also if reshape would copy.
   Tensor view(Shape shape, Where where = {}) const;
@@ -172,7 +172,8 @@ class Tensor : public detail::RefusedMembers {
   Tensor squeeze(int64_t dim, Where where = {}) const;
   /// Inserts a dim of size 1, at position `dim` of the result.
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
-  /// Repeats dims of size 1, and new leading dims, without a copy. A size of −1 keeps the dim as it is.
+  /// Repeats dims of size 1, and new leading dims, without a copy. A size of −1 keeps the dim as it is. Never returns
+  /// this tensor itself.
   Tensor expand(Shape shape, Where where = {}) const;
   /// Views of `size` indices each along `dim`. The last view may have fewer.
   ///
