@@ -55,10 +55,18 @@ int open_locked(const std::filesystem::path& path) {
   }
 }
 
-/// The file that a symbolic link points to; any other path itself.
+/// The file that a symbolic link points to, whether it exists or not; any other path itself.
 std::filesystem::path target_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path) : path;
+  constexpr int kMostLinks = 40;  // as in Linux
+  std::filesystem::path target = path;
+  for (int i = 0; i <= kMostLinks; ++i) {
+    std::error_code no_link;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, no_link);
+    if (no_link) return target;
+    target = folder_of(target) / next;  // `next` alone if it is absolute
+  }
+  throw IoError(
+      fmt::format("cannot write '{}': its symbolic links lead round in a circle; remove them", path.string()));
 }
 
 /// Gives the new file the permissions of the file that it will replace, if there is one.

@@ -153,3 +153,26 @@ TEST_CASE("AtomicFile: a symbolic link stays, and the file that it points to is 
   CHECK(std::filesystem::is_symlink(folder / "latest"));
   CHECK(read_bytes(folder / "data/a") == "new");
 }
+
+TEST_CASE("AtomicFile: a symbolic link stays also if the file that it points to is not there yet") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  std::filesystem::create_symlink("data/next", folder / "latest");
+  std::filesystem::create_symlink(folder / "data/a", folder / "data/next");
+  AtomicFile file(folder / "latest");
+  file.write("new", 3);
+  file.commit();
+  CHECK(std::filesystem::is_symlink(folder / "latest"));
+  CHECK(std::filesystem::is_symlink(folder / "data/next"));
+  CHECK(read_bytes(folder / "data/a") == "new");
+}
+
+TEST_CASE("AtomicFile: symbolic links that lead round in a circle are an error") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("a", folder / "a");
+  std::filesystem::create_symlink("c", folder / "b");
+  std::filesystem::create_symlink("b", folder / "c");
+  for (const char* const name : {"a", "b"}) {
+    CHECK_THROWS_WITH_AS(AtomicFile(folder / name), doctest::Contains("round in a circle; remove them"), IoError);
+  }
+}
