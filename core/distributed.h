@@ -26,10 +26,13 @@ struct AllReduceOptions {
   bool any_order = false;
 };
 
-/// A running collective operation, like PyTorch's Work. Messages by MPI make progress only while a member function of
-/// this class runs, because MPI has no thread of its own for them. Messages by NCCL run on the GPU by themselves.
-/// Every Work must have ended before its group is destroyed.
-class Work {
+/// A running collective operation, like PyTorch's Work. Its copies are the same operation. Messages by MPI make
+/// progress only while a member function of this class runs, because MPI has no thread of its own for them. Messages
+/// by NCCL run on the GPU by themselves. Every Work must have ended before its group is destroyed.
+///
+/// If an exception destroys a Work before its end, its tensor has no defined content. The group keeps the memory
+/// until the messages have ended: later calls of the group continue them, so that other ranks do not wait for ever.
+class [[nodiscard]] Work {
  public:
   /// The messages of an operation, step by step.
   class Steps {
@@ -39,8 +42,9 @@ class Work {
     virtual bool advance(bool wait) = 0;
   };
 
-  Work() = default;                                                          ///< a completed operation
-  explicit Work(std::unique_ptr<Steps> steps) : steps_(std::move(steps)) {}  ///< a running operation
+  Work() = default;  ///< a completed operation
+  /// A running operation.
+  explicit Work(std::unique_ptr<Steps> steps) : steps_(std::make_shared<std::unique_ptr<Steps>>(std::move(steps))) {}
 
   /// Continues as far as is possible without waiting, and returns whether the operation has ended.
   bool is_completed();
@@ -48,7 +52,9 @@ class Work {
   void wait();
 
  private:
-  std::unique_ptr<Steps> steps_;
+  friend class detail::Messages;
+
+  std::shared_ptr<std::unique_ptr<Steps>> steps_;  ///< of all copies; they reset the inner pointer at the end
 };
 
 /// The processes that an MPI launcher, such as `mpirun -np 4`, started together. Each has a rank, counted from 0. A

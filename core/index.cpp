@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 
@@ -17,6 +18,14 @@ template <class Kind>
 auto count_of(std::initializer_list<Index> indices) {
   return std::count_if(indices.begin(), indices.end(),
                        [](const Index& index) { return std::holds_alternative<Kind>(index.value); });
+}
+
+void check_is_view(const Tensor& left, Where where) {
+  const Call call("operator=", where);
+  if (!detail::owns_elements_alone(left)) return;
+  throw ValueError(
+      "the left side is a copy, so the assignment would be lost; to edit x, write "
+      "x.copy_(x.masked_fill(mask, value)) or x.copy_(x.index_put(indices, values))");
 }
 
 }  // namespace
@@ -53,7 +62,14 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
   return result;
 }
 
-Tensor& Tensor::operator=(Operand source) && { return copy_(source.tensor, source.where); }
-Tensor& Tensor::operator=(NumberOperand value) && { return fill_(value.value, value.where); }
+Tensor& Tensor::operator=(Operand source) && {
+  check_is_view(*this, source.where);
+  return copy_(source.tensor, source.where);
+}
+
+Tensor& Tensor::operator=(NumberOperand value) && {
+  check_is_view(*this, value.where);
+  return fill_(value.value, value.where);
+}
 
 }  // namespace linnet

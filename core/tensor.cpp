@@ -124,10 +124,12 @@ bool detail::owns_elements_alone(const Tensor& x) {
   return TensorAccess::is_only_handle(x) && storage.use_count() == 1 && !storage->borrowed;
 }
 
-uint64_t detail::version(const Tensor& x) { return TensorAccess::impl(x).storage->version; }
+uint64_t detail::version(const Tensor& x) {
+  return TensorAccess::impl(x).storage->version.load(std::memory_order_relaxed);
+}
 
 void detail::bump_version(const Tensor& x) {
-  ++TensorAccess::impl(x).storage->version;
+  TensorAccess::impl(x).storage->version.fetch_add(1, std::memory_order_relaxed);
   Recording::note_edit(x);
 }
 

@@ -47,6 +47,9 @@ class Tensor : public detail::RefusedMembers {
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   /// Writes into the elements of an expression, as in `x[0] = y` and `x[0] = 1`, like `copy_` and `fill_`.
+  ///
+  /// Throws: ValueError if the expression made a copy, as `x.masked_select(x > 0) = 1` does: write
+  /// `x.copy_(x.masked_fill(x > 0, 1))`.
   Tensor& operator=(Operand source) &&;
   Tensor& operator=(NumberOperand value) &&;
 
@@ -136,7 +139,7 @@ class Tensor : public detail::RefusedMembers {
   ///
   /// Throws: ShapeError unless the shape has as many elements.
   Tensor reshape(Shape shape, Where where = {}) const;
-  /// Like reshape, but never copies.
+  /// Like reshape, but never copies, and never returns this tensor itself.
   ///
   /// Throws: ShapeError also if reshape would copy.
   Tensor view(Shape shape, Where where = {}) const;
@@ -170,7 +173,8 @@ class Tensor : public detail::RefusedMembers {
   Tensor squeeze(int64_t dim, Where where = {}) const;
   /// Inserts a dim of size 1, at position `dim` of the result.
   Tensor unsqueeze(int64_t dim, Where where = {}) const;
-  /// Repeats dims of size 1, and new leading dims, without a copy. A size of −1 keeps the dim as it is.
+  /// Repeats dims of size 1, and new leading dims, without a copy. A size of −1 keeps the dim as it is. Never returns
+  /// this tensor itself.
   Tensor expand(Shape shape, Where where = {}) const;
   /// Views of `size` indices each along `dim`. The last view may have fewer.
   ///

@@ -122,6 +122,13 @@ Tensor diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where) {
   });
 }
 
+/// A view of the elements of `x` in another shape.
+Tensor reshaped_view(const Tensor& x, const Shape& shape, const Strides& strides, Where where) {
+  Op op("reshape", where, {x});
+  return op.record(detail::as_strided(x, shape, strides, 0),
+                   [from = x.shape()](const Tensor& g) { return Grads{g.reshape(from)}; });
+}
+
 Tensor dense_copy(const Tensor& x, DType dtype) {
   Tensor copy = Tensor::empty(x.shape(), dtype, x.device());
   backend(copy).copy(detail::view(copy), detail::view(x));
@@ -136,21 +143,20 @@ Tensor Tensor::reshape(Shape shape, Where where) const {
   if (shape == this->shape()) return *this;
   const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
   if (!strides) return contiguous().reshape(shape);
-  Op op("reshape", where, {*this});
-  return op.record(detail::as_strided(*this, shape, *strides, 0),
-                   [from = this->shape()](const Tensor& g) { return Grads{g.reshape(from)}; });
+  return reshaped_view(*this, shape, *strides, where);
 }
 
 Tensor Tensor::view(Shape shape, Where where) const {
   const Call call("view", where);
   shape = complete_shape(std::move(shape), this->shape());
-  if (!view_strides(this->shape(), this->strides(), shape)) {
+  const std::optional<Strides> strides = view_strides(this->shape(), this->strides(), shape);
+  if (!strides) {
     throw ShapeError(
         fmt::format("shape {} does not fit a tensor of shape {} and strides {} without a copy; use "
                     "reshape({}), which makes one",
                     to_string(shape), to_string(this->shape()), to_string(this->strides()), to_string(shape)));
   }
-  return reshape(shape);
+  return reshaped_view(*this, shape, *strides, where);
 }
 
 Tensor Tensor::flatten(int64_t start_dim, int64_t end_dim, Where where) const {
@@ -282,7 +288,6 @@ Tensor Tensor::expand(Shape shape, Where where) const {
     }
     if (d >= leading && size == shape[d]) strides[d] = this->strides()[d - leading];
   }
-  if (shape == this->shape()) return *this;
   checked_numel(shape);
   Op op("expand", where, {*this});
   return op.record(detail::as_strided(*this, shape, strides, 0), [](const Tensor& g) { return Grads{g}; });

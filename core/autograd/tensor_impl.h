@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -21,7 +22,7 @@ struct [[gnu::visibility("hidden")]] Storage {
   void* data;
   int64_t bytes = 0;
   Device device;
-  uint64_t version = 0;
+  std::atomic<uint64_t> version = 0;  ///< atomic, because two threads may edit different views
   std::shared_ptr<void> keep_alive;
   bool borrowed = false;
 };

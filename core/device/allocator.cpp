@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <pthread.h>
@@ -88,6 +89,8 @@ class ThreadBlocks {
     while (!blocks_.empty()) give_back_oldest();
   }
 
+  bool is_of_this_thread() const { return thread_ == std::this_thread::get_id(); }
+
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
@@ -107,6 +110,7 @@ class ThreadBlocks {
     cache().deallocate(oldest.data, oldest.bytes);
   }
 
+  const std::thread::id thread_ = std::this_thread::get_id();
   std::mutex mutex_;  // because any thread may call `release_cached`
   std::vector<Block> blocks_;
   int64_t bytes_ = 0;
@@ -137,6 +141,16 @@ class Registry {
     for (ThreadBlocks* blocks : all_) blocks->unlock();
     mutex_.unlock();
   }
+  /// Unlocks in a forked child, and forgets the threads that it does not have: their ThreadBlocks are in the memory
+  /// of their stacks, which the child will unmap or give to new threads.
+  void unlock_in_child() {
+    for (ThreadBlocks* blocks : all_) {
+      blocks->unlock();
+      if (!blocks->is_of_this_thread()) blocks->release();
+    }
+    std::erase_if(all_, [](const ThreadBlocks* blocks) { return !blocks->is_of_this_thread(); });
+    mutex_.unlock();
+  }
 
  private:
   std::mutex mutex_;
@@ -157,6 +171,10 @@ void lock() {
 void unlock() {
   cache().unlock();
   registry().unlock();
+}
+void unlock_in_child() {
+  cache().unlock();
+  registry().unlock_in_child();
 }
 
 /// Whether this thread's blocks were freed because the thread ends. Later destructors may still run kernels.
@@ -195,6 +213,6 @@ void release_cached() {
   cache().release_cached();
 }
 
-void handle_forks() { [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock); }
+void handle_forks() { [[maybe_unused]] static const int once = pthread_atfork(lock, unlock, unlock_in_child); }
 
 }  // namespace linnet::cpu_memory

@@ -28,7 +28,8 @@ void release_cached();
 
 /// Makes every later fork() wait until no other thread is inside an allocation, so that the child can allocate. The
 /// first allocation calls this. Code that holds a lock while it allocates calls this before its own pthread_atfork(),
-/// because the handlers before a fork run from the last to the first.
+/// because the handlers before a fork run from the last to the first. The child takes over the scratch blocks that
+/// the parent's other threads keep.
 void handle_forks();
 
 }  // namespace linnet::cpu_memory

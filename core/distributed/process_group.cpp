@@ -6,6 +6,8 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <list>
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,20 +68,40 @@ class SumByCopy : public Work::Steps {
 
 }  // namespace
 
+detail::Messages::~Messages() {
+  started_.remove_if([](const Work& work) { return *work.steps_ == nullptr; });
+  if (started_.empty()) return;
+  static std::mutex mutex;
+  static std::list<Work>& kept = *new std::list<Work>;  // never destroyed
+  const std::lock_guard lock(mutex);
+  kept.splice(kept.end(), started_);
+}
+
 Work detail::Messages::start(std::unique_ptr<Work::Steps> steps) {
+  advance_dropped(false);
   Work work(std::move(steps));
+  started_.push_back(work);
   work.is_completed();  // starts the operation
   return work;
 }
 
+void detail::Messages::advance_dropped(bool wait) {
+  started_.remove_if([wait](Work& work) {
+    const bool is_dropped = work.steps_.use_count() == 1;
+    if (is_dropped && wait) work.wait();
+    return is_dropped ? work.is_completed() : *work.steps_ == nullptr;
+  });
+}
+
 bool Work::is_completed() {
-  if (steps_ && steps_->advance(false)) steps_ = nullptr;
-  return steps_ == nullptr;
+  if (steps_ && *steps_ && (*steps_)->advance(false)) steps_->reset();
+  return !steps_ || !*steps_;
 }
 
 void Work::wait() {
-  if (steps_) steps_->advance(true);
-  steps_ = nullptr;
+  if (!steps_ || !*steps_) return;
+  (*steps_)->advance(true);
+  steps_->reset();
 }
 
 ProcessGroup::ProcessGroup(Where where) : exceptions_(std::uncaught_exceptions()) {
@@ -119,7 +141,9 @@ std::string ProcessGroup::describe_gpu_messages() {
 }
 
 void ProcessGroup::barrier() {
-  if (transport_) transport_->barrier();
+  if (!transport_) return;
+  transport_->advance_dropped(true);
+  transport_->barrier();
 }
 
 bool ProcessGroup::barrier_within(double seconds) { return !transport_ || transport_->barrier_within(seconds); }
@@ -129,6 +153,7 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
   if (source < 0 || source >= world_size_) {
     throw IndexError(fmt::format("there is no rank {}; the ranks are 0 to {}", source, world_size_ - 1));
   }
+  if (transport_) transport_->advance_dropped(true);
   const NoGrad no_grad;
   for (Tensor tensor : tensors) {
     const int64_t bytes = message_bytes(tensor);
@@ -156,6 +181,7 @@ void ProcessGroup::broadcast(const std::vector<Tensor>& tensors, int source, Whe
 
 std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
   if (!transport_) return {std::string(text)};
+  transport_->advance_dropped(true);
   const auto count = static_cast<size_t>(world_size_);
   const auto size = static_cast<int64_t>(text.size());
   std::vector<int64_t> sizes(count);
@@ -202,6 +228,7 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
 
 void ProcessGroup::all_reduce(Tensor x, const AllReduceOptions& options, Where where) {
   const NoGrad no_grad;
+  if (transport_) transport_->advance_dropped(true);
   const Tensor sum = x.detach().contiguous();
   start_all_reduce(sum, options, where).wait();
   if (!x.is_contiguous()) x.copy_(sum);

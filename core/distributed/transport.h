@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <string>
 
@@ -15,7 +16,11 @@ namespace linnet::detail {
 /// calls in the same order.
 class Messages {
  public:
-  virtual ~Messages() = default;
+  Messages() = default;
+  /// Keeps the memory of operations that have not ended until the process ends.
+  virtual ~Messages();
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
@@ -29,8 +34,13 @@ class Messages {
   /// Starts `steps`, which call the functions above. Messages between GPUs must be sent inside such steps: they then
   /// run at the same time as kernels that are launched later.
   virtual Work start(std::unique_ptr<Work::Steps> steps);
+  /// Continues operations whose Work was dropped, to the end if `wait`.
+  void advance_dropped(bool wait);
   /// Called when this rank ends by an error, so that it does not wait for the other ranks at its end.
   virtual void fail() = 0;
+
+ private:
+  std::list<Work> started_;  ///< by `start`; MPI may write to their memory until they end
 };
 
 /// Messages on the CPU, and MPI's other functions.

@@ -33,8 +33,13 @@ bool is_still_named(int descriptor, const std::filesystem::path& path) {
 /// errno.
 int open_locked(const std::filesystem::path& path) {
   for (;;) {
-    const int descriptor = detail::uninterrupted(
-        [&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    const auto open = [&](int flags) {
+      return detail::uninterrupted([&] { return ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0666); });
+    };
+    int descriptor = open(O_WRONLY | O_CREAT);
+    // A process that was killed may have left a file that is read-only, as the file that it was to replace.
+    const bool is_read_only = descriptor < 0 && errno == EACCES && ::access(path.c_str(), F_OK) == 0;
+    if (is_read_only) descriptor = open(O_RDONLY);
     if (descriptor < 0) return -1;
     // A file system without locks returns another error. We then use the file as if it were locked.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
@@ -44,21 +49,30 @@ int open_locked(const std::filesystem::path& path) {
     }
     // Between the two calls, the process that had the file may have committed or removed it.
     if (is_still_named(descriptor, path)) {
-      if (detail::uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
+      if (!is_read_only && detail::uninterrupted([&] { return ::ftruncate(descriptor, 0); }) == 0) return descriptor;
       const int why = errno;
-      ::unlink(path.c_str());
+      const bool is_removed = ::unlink(path.c_str()) == 0;
       ::close(descriptor);
-      errno = why;
+      if (is_read_only && is_removed) continue;
+      errno = is_read_only ? EACCES : why;
       return -1;
     }
     ::close(descriptor);
   }
 }
 
-/// The file that a symbolic link points to; any other path itself.
+/// The file that a symbolic link points to, whether it exists or not; any other path itself.
 std::filesystem::path target_of(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::is_symlink(path, ignored) ? std::filesystem::weakly_canonical(path) : path;
+  constexpr int kMostLinks = 40;  // as in Linux
+  std::filesystem::path target = path;
+  for (int i = 0; i <= kMostLinks; ++i) {
+    std::error_code no_link;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, no_link);
+    if (no_link) return target;
+    target = folder_of(target) / next;  // `next` alone if it is absolute
+  }
+  throw IoError(
+      fmt::format("cannot write '{}': its symbolic links lead round in a circle; remove them", path.string()));
 }
 
 /// Gives the new file the permissions of the file that it will replace, if there is one.

@@ -9,11 +9,11 @@ namespace linnet {
 /// `commit` flushes this temporary file to the disk and renames it. Without `commit` the destructor removes it, and
 /// an older file of that name does not change. A process that is killed leaves its temporary file behind; the next
 /// process that writes to the same name uses it. The new file gets the permissions of the older one. If the name is a
-/// symbolic link, the link stays, and the file that it points to is replaced.
+/// symbolic link, the link stays, and the file that it points to is replaced or made.
 class AtomicFile {
  public:
-  /// Throws: IoError when the folder cannot be written to, when the name belongs to something other than a file, or
-  /// while any process has another AtomicFile of this name.
+  /// Throws: IoError when the folder cannot be written to, when the name belongs to something other than a file or
+  /// to a symbolic link that leads back to itself, or while any process has another AtomicFile of this name.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -296,6 +296,12 @@ void write_safetensors(const std::filesystem::path& path, const Safetensors& con
   }
   std::string text = object_of(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (std::ssize(text) > kMaxHeader) {
+    throw ValueError(
+        fmt::format("the header takes {} bytes, and no reader allows more than {}; shorten the metadata and the "
+                    "names, or write several files",
+                    text.size(), kMaxHeader));
+  }
 
   AtomicFile file(path);
   const uint64_t length = text.size();

@@ -42,7 +42,8 @@ Safetensors read_safetensors(const std::filesystem::path& path,
 /// AtomicFile).
 ///
 /// Throws: IoError when it cannot be written; DTypeError for a bfloat16 tensor; ValueError for a deferred tensor
-/// whose `make` returns another shape or dtype, or which has the name of another tensor.
+/// whose `make` returns another shape or dtype, or which has the name of another tensor, and for metadata and names
+/// that take more than 100,000,000 bytes, the most that readers allow.
 void write_safetensors(const std::filesystem::path& path, const Safetensors& content, Where where = {});
 
 }  // namespace linnet

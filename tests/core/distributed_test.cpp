@@ -1,8 +1,12 @@
 #include <linnet/core/distributed.h>
 #include <linnet/core/distributed/local_rank.h>
+#include <linnet/core/distributed/transport.h>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -29,6 +33,45 @@ Tensor tree_of_parts(int64_t first, int64_t count, const Shape& shape, DType dty
   if (count == 1) return part(first, shape, dtype);
   return tree_of_parts(first, count / 2, shape, dtype) + tree_of_parts(first + count / 2, count / 2, shape, dtype);
 }
+
+/// The first of two ranks. Its messages come late, as by MPI: also when nobody waits for them any longer.
+class Late : public linnet::detail::Transport {
+ public:
+  struct Message {
+    void* to;
+    int64_t bytes;
+    std::shared_ptr<bool> has_come = std::make_shared<bool>(false);
+
+    void come() {
+      std::fill_n(static_cast<char*>(to), bytes, 0);
+      *has_come = true;
+    }
+  };
+
+  explicit Late(std::vector<Message>& messages) : messages_(messages) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  Work exchange(int, int, const void*, int64_t, void* received, int64_t bytes) override {
+    struct Receipt : Work::Steps {
+      explicit Receipt(std::shared_ptr<bool> flag) : has_come(std::move(flag)) {}
+      bool advance(bool) override { return *has_come; }
+      std::shared_ptr<bool> has_come;
+    };
+    messages_.push_back({received, bytes});
+    return Work(std::make_unique<Receipt>(messages_.back().has_come));
+  }
+  Work sum(void*, int64_t, DType) override { return {}; }
+  void broadcast(void*, int64_t, int) override {}
+  void all_gather(const void*, void*, int64_t) override {}
+  bool barrier_within(double) override { return true; }
+  void barrier() override {}
+  void abort(int) override { std::terminate(); }
+  void fail() override {}
+
+ private:
+  std::vector<Message>& messages_;
+};
 
 }  // namespace
 
@@ -101,6 +144,46 @@ TEST_CASE("all_reduce: several sums under way do not meet, in whatever order the
   });
 }
 
+TEST_CASE("all_reduce: a sum that a rank drops goes on in its later calls") {
+  const auto later_calls = {
+      +[](ProcessGroup& group) { group.barrier(); },
+      +[](ProcessGroup& group) { group.broadcast({zeros({1})}); },
+      +[](ProcessGroup& group) { group.all_gather("text"); },
+      +[](ProcessGroup& group) { group.all_reduce(zeros({1})); },
+  };
+  for (const auto later : later_calls) {
+    run_ranks(4, [&](ProcessGroup& group) {
+      Tensor x = full({1000}, group.rank());
+      {
+        Work sum = group.start_all_reduce(x);
+        if (group.rank() > 0) sum.wait();
+      }
+      later(group);
+      REQUIRE(test::same_bits(x, full({1000}, 6)));
+    });
+  }
+}
+
+TEST_CASE("all_reduce: a sum that is dropped keeps its memory until its messages have come, or for ever") {
+  std::vector<Late::Message> messages;
+  auto group = std::make_unique<ProcessGroup>(std::make_unique<Late>(messages));
+  const auto check_memory = [&] {
+    // These get the memory of the sum and of its message if it is free.
+    const Tensor whole = full({1000}, 7), half = full({500}, 7);
+    messages.back().come();
+    CHECK(test::same_bits(whole, full({1000}, 7)));
+    CHECK(test::same_bits(half, full({500}, 7)));
+  };
+  const auto drop = [&] { static_cast<void>(group->start_all_reduce(full({1000}, 1))); };
+  drop();
+  check_memory();  // the first half
+  drop();          // starts the second half of the first sum
+  REQUIRE(messages.size() == 3);
+  messages[1].come();
+  group = nullptr;
+  check_memory();
+}
+
 TEST_CASE("all_reduce: tensors that are not contiguous, and sums in any order") {
   run_ranks(2, [](ProcessGroup& group) {
     const Tensor all = full({4, 3}, group.rank() + 1, DType::float64);
@@ -108,7 +191,7 @@ TEST_CASE("all_reduce: tensors that are not contiguous, and sums in any order") 
     group.all_reduce(column);
     REQUIRE(test::same_bits(column.contiguous(), full({4, 1}, 3, DType::float64)));
     REQUIRE(all.sum().item<double>() == 4 * 3 + 8 * (group.rank() + 1));
-    REQUIRE_THROWS_AS(group.start_all_reduce(column), ValueError);
+    REQUIRE_THROWS_AS(static_cast<void>(group.start_all_reduce(column)), ValueError);
     group.barrier();
     Tensor x = full({5}, group.rank() + 1, DType::float64);
     group.all_reduce(x, {.any_order = true});

@@ -64,6 +64,7 @@ std::vector<Mistake> mistakes() {
       {"conversion to bfloat16 on the CPU", [] { x.to(DType::bfloat16); }},
       {"in-place edit of a leaf", [] { leaf().fill_(0); }},
       {"in-place copy from a leaf", [] { zeros({2}).copy_(leaf()); }},
+      {"assignment to a copy", [] { x.clone() = 1; }},
       {"gradient of integers", [] { zeros({2}, DType::int64).set_requires_grad(); }},
       {"requires_grad of a result", [] { exp(leaf()).set_requires_grad(); }},
       {"hook without gradient", [] { Tensor(x).register_hook([](const Tensor& g) { return g; }); }},

@@ -2,12 +2,16 @@
 #include <linnet/core/tensor.h>
 
 #include <cmath>
+#include <latch>
 #include <limits>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 
 #include "tests/support/values.h"
@@ -165,6 +169,23 @@ TEST_CASE("tensor: in-place edits are refused where backward would not see them"
   CHECK_NOTHROW(counting({3}).copy_(x));
 }
 
+TEST_CASE("tensor: an assignment to a copy is refused, and one to a view or to borrowed memory is not") {
+  Tensor x = counting({2, 3});
+  const auto same = [&] { return x; };
+  CHECK_THROWS_AS(x.clone() = 1, ValueError);
+  CHECK_THROWS_AS(x.clone() = counting({2, 3}), ValueError);
+  CHECK_THROWS_AS(x.masked_select(x > 0) = 1, ValueError);
+  CHECK_THROWS_AS(x.transpose(0, 1).contiguous() = 1, ValueError);
+  x.select(0, 1) = 7;
+  x.transpose(0, 1)[0] = tensor({8, 9}, DType::float64);
+  CHECK(x.to_vector<double>() == std::vector<double>{8, 1, 2, 9, 7, 7});
+  same() = 5;
+  CHECK(x.to_vector<double>() == std::vector<double>(6, 5));
+  std::vector<float> elements{1, 2};
+  from_memory(elements.data(), {2}, nullptr) = 3;
+  CHECK(elements == std::vector<float>{3, 3});
+}
+
 TEST_CASE("tensor: versions count edits through every handle and view") {
   Tensor x = counting({2, 3});
   const Tensor view = x.transpose(0, 1);
@@ -174,6 +195,22 @@ TEST_CASE("tensor: versions count edits through every handle and view") {
   x.select(0, 1).copy_(counting({3}));
   CHECK(detail::version(view) == start + 3);
   CHECK(detail::version(x.clone()) != detail::version(view));
+}
+
+TEST_CASE("tensor: versions count the edits of two threads in different views") {
+  const Tensor x = counting({2, 3});
+  const uint64_t start = detail::version(x);
+  constexpr int kEdits = 1'000'000;
+  std::latch both(2);
+  std::vector<std::thread> threads;
+  for (int row = 0; row < 2; ++row) {
+    threads.emplace_back([&both, part = x.select(0, row)] {
+      both.arrive_and_wait();
+      for (int i = 0; i < kEdits; ++i) detail::bump_version(part);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(detail::version(x) == start + 2 * kEdits);
 }
 
 }  // namespace linnet::test

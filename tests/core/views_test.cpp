@@ -6,7 +6,9 @@
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 #include <linnet/core/views.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/reduction.h>
 
 #include "tests/support/values.h"
 
@@ -142,6 +144,23 @@ TEST_CASE("views: squeeze, unsqueeze and expand") {
   CHECK_THROWS_AS(x.expand({-1, 3, 1, 2}), ShapeError);
   CHECK_THROWS_WITH_AS(scalar.expand({int64_t{1} << 32, int64_t{1} << 32}),
                        doctest::Contains("more elements than 64 bits can count"), ShapeError);
+}
+
+TEST_CASE("views: view and expand to the same shape are views, not the tensor itself") {
+  const auto view = [](const Tensor& x) { return x.view(x.shape()); };
+  const auto expand = [](const Tensor& x) { return x.expand({-1, 3}); };
+  for (const std::function<Tensor(const Tensor&)>& same : {std::function(view), std::function(expand)}) {
+    const Tensor x = counting({2, 3});
+    check_view(x, same(x), {2, 3}, [](auto& i) { return i; });
+    same(x).set_requires_grad();
+    CHECK_FALSE(x.requires_grad());
+    Tensor w = counting({2, 3}).set_requires_grad(), seen;
+    Tensor part = same(w);
+    part.register_hook([&](const Tensor& g) { return seen = g; });
+    (part * 2 + w * 3).sum().backward();
+    CHECK(seen.to_vector<double>() == std::vector<double>(6, 2));
+    CHECK(w.grad().to_vector<double>() == std::vector<double>(6, 5));
+  }
 }
 
 TEST_CASE("views: split") {

@@ -1,6 +1,11 @@
 #include <linnet/core/device/allocator.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <functional>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,6 +173,46 @@ TEST_CASE("allocator: memory and nodes stay flat over repeated steps") {
   CHECK(memory_stats().live == warm.live);
   CHECK(memory_stats().cached == warm.cached);
   CHECK(live_tape_nodes() == nodes);
+}
+
+TEST_CASE("allocator: a forked child takes over the working memory of threads that it does not have") {
+  constexpr int kThreads = 16;  // more than the C library keeps the stacks of when they have ended
+  /// Threads that keep working memory until they are joined.
+  const auto with_threads = [](const std::function<void()>& body) {
+    std::latch started(kThreads + 1), ending(1);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        cpu_memory::deallocate_scratch(cpu_memory::allocate_scratch(1000), 1000);
+        started.arrive_and_wait();
+        ending.wait();
+      });
+    }
+    started.arrive_and_wait();
+    body();
+    ending.count_down();
+    for (std::thread& thread : threads) thread.join();
+  };
+  const auto status_of_child = [](const std::function<bool()>& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);  // ends a child that waits for a lock for ever
+      _exit(body() ? 0 : 1);
+    }
+    int status = 0;
+    return waitpid(child, &status, 0) == child ? status : -1;
+  };
+  with_threads([&] {
+    const int64_t cached = memory_stats().cached;
+    const int status = status_of_child([&] {
+      if (memory_stats().cached != cached) return false;
+      int of_grandchild = 1;
+      with_threads([&] { of_grandchild = status_of_child([] { return true; }); });  // may be on the same stacks
+      release_cached_memory();
+      return of_grandchild == 0 && memory_stats().cached == 0;
+    });
+    CHECK(status == 0);
+  });
 }
 
 TEST_CASE("allocator: threads share it") {

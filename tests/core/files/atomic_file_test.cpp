@@ -153,3 +153,60 @@ TEST_CASE("AtomicFile: a symbolic link stays, and the file that it points to is 
   CHECK(std::filesystem::is_symlink(folder / "latest"));
   CHECK(read_bytes(folder / "data/a") == "new");
 }
+
+TEST_CASE("AtomicFile: a symbolic link stays also if the file that it points to is not there yet") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  std::filesystem::create_symlink("data/next", folder / "latest");
+  std::filesystem::create_symlink(folder / "data/a", folder / "data/next");
+  AtomicFile file(folder / "latest");
+  file.write("new", 3);
+  file.commit();
+  CHECK(std::filesystem::is_symlink(folder / "latest"));
+  CHECK(std::filesystem::is_symlink(folder / "data/next"));
+  CHECK(read_bytes(folder / "data/a") == "new");
+}
+
+TEST_CASE("AtomicFile: symbolic links that lead round in a circle are an error") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("a", folder / "a");
+  std::filesystem::create_symlink("c", folder / "b");
+  std::filesystem::create_symlink("b", folder / "c");
+  for (const char* const name : {"a", "b"}) {
+    CHECK_THROWS_WITH_AS(AtomicFile(folder / name), doctest::Contains("round in a circle; remove them"), IoError);
+  }
+}
+
+TEST_CASE("AtomicFile: a read-only file that a killed process left goes to the next") {
+  const TemporaryFolder folder;
+  using std::filesystem::perms;
+  std::filesystem::permissions(folder.path(), perms::all);
+  const pid_t writer = ::fork();
+  if (writer == 0) {  // in a process of its own, because it gives up the right to write to every file
+    if (::geteuid() == 0 && ::seteuid(65'534) != 0) ::_exit(1);
+    write_bytes(folder / "a", "old");
+    write_bytes(folder / ".a.tmp", "left");
+    for (const char* const name : {"a", ".a.tmp"}) std::filesystem::permissions(folder / name, perms::owner_read);
+    try {
+      AtomicFile file(folder / "a");
+      file.write("new", 3);
+      try {
+        const AtomicFile second(folder / "a");
+      } catch (const IoError& error) {
+        const bool is_in_use = std::string(error.what()).find("another program is writing it") != std::string::npos;
+        if (!is_in_use) ::_exit(2);
+        file.commit();
+        ::_exit(0);
+      }
+      ::_exit(3);
+    } catch (const IoError&) {
+      ::_exit(4);
+    }
+  }
+  REQUIRE(writer > 0);
+  int status = 0;
+  ::waitpid(writer, &status, 0);
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(read_bytes(folder / "a") == "new");
+  CHECK(folder.file_count() == 1);
+}

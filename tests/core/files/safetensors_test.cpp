@@ -297,6 +297,16 @@ TEST_CASE("safetensors: a file that is not there, and one that cannot be written
   CHECK(count_files(folder) == 0);
 }
 
+TEST_CASE("safetensors: a header that no reader would take is not written") {
+  const TemporaryFolder folder;
+  Safetensors content;
+  content.metadata["key"] = std::string(100'000'000, 'a');
+  CHECK_THROWS_WITH_AS(write_safetensors(folder / "a", content),
+                       doctest::Contains("and no reader allows more than 100000000; shorten the metadata"),
+                       ValueError);
+  CHECK(count_files(folder) == 0);
+}
+
 TEST_CASE("safetensors: a failed write leaves the old file and nothing else") {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", example());
