@@ -87,13 +87,19 @@ std::string what_of(const FinishedRun& run) {
   return describe(without_mechanism(s)) + (s.device == "cpu" ? "" : ", device " + s.device);
 }
 
+/// The values that the preset gives to the options of the run's mechanism.
+std::map<std::string, std::string> published_options(const Settings& s) {
+  return all_options(settings_of(s.attention, preset(s.task, s.preset)));
+}
+
+/// Whether the mechanism shares the parameters that it shares in the preset.
+bool shares_as_published(const Settings& s) { return all_options(s)["share"] == published_options(s)["share"]; }
+
 /// The mechanism, with those of its options that differ from the preset's.
 Row row_of(const Settings& s) {
-  Settings published = preset(s.task, s.preset);
-  published.attention = s.attention;
-  const std::map<std::string, std::string> before = completed(settings_of(s.attention, published)).options;
+  const std::map<std::string, std::string> before = published_options(s);
   Row row{mechanism_index(s.attention), s.attention};
-  for (const auto& [name, value] : completed(s).options) {
+  for (const auto& [name, value] : all_options(s)) {
     const auto same = before.find(name);
     if (same != before.end() && same->second == value) continue;
     std::string words = name;
@@ -153,7 +159,7 @@ bool is_whole(const FinishedRun& run) {
   s.lra.black_is_padding = false;
   s.lra.stand_in = false;  // the name of the data says whether others stand in
   return !s.preset.ends_with("-small") && !run.data.starts_with("stand-in") &&
-         length_of(s) == length_of(preset(s.task, s.preset)) &&
+         length_of(s) == length_of(preset(s.task, s.preset)) && shares_as_published(s) &&
          describe_model(without_mechanism(s)) == "preset " + s.preset;
 }
 

@@ -33,7 +33,7 @@ struct Group {
 /// A mechanism with its options, in the order of tables and pictures.
 struct Row {
   size_t mechanism = 0;  ///< its index in the list of all
-  std::string label;     ///< its name, and the options that differ from the preset's: "NAME, window 64"
+  std::string label;     ///< its name, and the options that differ from the preset's: "NAME, share heads"
   auto operator<=>(const Row&) const = default;
 };
 

@@ -49,19 +49,6 @@ std::map<std::string, std::string> given_options(const Settings& s) {
   return given;
 }
 
-/// All options of the mechanism, with its defaults for those that are not given.
-std::map<std::string, std::string> all_options(const Settings& s) {
-  const nn::Mechanism& mechanism = mechanism_of(s.attention);
-  const std::map<std::string, std::string> given = given_options(s);
-  std::map<std::string, std::string> all;
-  for (const nn::AttentionOption& option : mechanism.option_list) {
-    if (option.of_dropout && s.attention_dropout == 0) continue;
-    const auto value = given.find(option.name);
-    all[option.name] = value != given.end() ? value->second : option.get(mechanism.options);
-  }
-  return all;
-}
-
 /// settings.share, or the mechanism's default.
 std::optional<std::vector<std::string>> share_of(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s.attention);
@@ -157,6 +144,18 @@ DType model_dtype(const Settings& settings) {
 std::string flag_of(std::string option) {
   std::ranges::replace(option, '_', '-');
   return "--" + option;
+}
+
+std::map<std::string, std::string> all_options(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
+  const std::map<std::string, std::string> given = given_options(s);
+  std::map<std::string, std::string> all;
+  for (const nn::AttentionOption& option : mechanism.option_list) {
+    if (option.of_dropout && s.attention_dropout == 0) continue;
+    const auto value = given.find(option.name);
+    all[option.name] = value != given.end() ? value->second : option.get(mechanism.options);
+  }
+  return all;
 }
 
 std::any attention_options(const Settings& s) {

@@ -215,6 +215,9 @@ std::string length_of(const Settings& settings);
 /// The name of a run in tables and pictures, its model and length: `preset nanogpt-cpu, layers 2, 40 steps`.
 std::string describe(const Settings& settings);
 
+/// The values of all options of the mechanism as words, also of `share`, with its defaults for those that are not
+/// set.
+std::map<std::string, std::string> all_options(const Settings& settings);
 /// The mechanism's options, such as an nn::FastmaxConfig, with the values that the settings give. Throws UsageError
 /// for an option that no mechanism of the model has, and for a value that an option does not take.
 std::any attention_options(const Settings& settings);

@@ -120,6 +120,27 @@ TEST_CASE("lra --table: which runs stand beside published ones") {
   CHECK(published(name + "40.00 - - - - -" + lineage + ", device cuda\n"));
 }
 
+TEST_CASE("lra --table: each sharing of parameters has a row, and only the preset's stands beside published ones") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, const std::vector<std::string>& share, double accuracy) {
+    Settings settings = settings_for("listops", "lra-listops", "fastformer");
+    if (!share.empty()) settings.share = share;
+    write_run(folder / name, {.settings = settings, .accuracy = accuracy});
+  };
+  run("default", {}, 0.32);
+  run("both", {"query-value", "heads"}, 0.33);
+  run("heads", {"heads"}, 0.34);
+  run("none", {"none"}, 0.35);
+  const TableText table = table_of(folder.path());
+  CHECK(table.err.empty());
+  CHECK(contains(table.own, "\nfastformer 1 32.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share query-value,heads 1 33.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share heads 1 34.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share none 1 35.00 - "));
+  CHECK(contains(table.published, "\nfastformer 32.00 - - - - - linnet, presets lra-TASK\n"));
+  CHECK(!contains(table.published, "share"));
+}
+
 TEST_CASE("lra --table: whether black is padding stands in the source, and other tasks beside both") {
   const TemporaryFolder folder;
   const std::string lineage = " linnet, presets lra-TASK";
