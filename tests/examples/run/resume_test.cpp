@@ -202,6 +202,32 @@ TEST_CASE("--resume --steps of as many as the run has made: it ends there, with 
   CHECK(fs::exists(shop / "run/model.safetensors"));
 }
 
+TEST_CASE("--resume: the seconds of steps that were made before the first evaluation's end count") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  ChildProgram child("train_text", shop.tiny("run") + Arguments{"--steps", "1000000", "--eval-every", "1000000"});
+  while (child.running() && (!fs::exists(run / "metrics.jsonl") || fs::is_empty(run / "metrics.jsonl"))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.interrupt(SIGTERM);
+  REQUIRE(child.wait().code == 130);
+  fs::copy(run, shop / "older", fs::copy_options::recursive);
+  const Arguments as_made{"--resume", "--steps", step_of_checkpoint(run)};
+  done("train_text", as_made + Arguments{"--out", run});
+  CHECK(last_metrics(run)["seconds"] > 0.3);
+  CHECK(last_metrics(run)["tokens_per_second"] > 0);
+
+  // A checkpoint of an older version does not have them.
+  Safetensors checkpoint = read_safetensors(shop / "older/checkpoint.safetensors");
+  CHECK(checkpoint.tensors.erase("seconds.unevaluated") == 1);
+  std::string& parts = checkpoint.metadata.at("linnet.parts");
+  parts.erase(parts.find(".seconds"), 8);
+  write_safetensors(shop / "older/checkpoint.safetensors", checkpoint);
+  done("train_text", as_made + Arguments{"--out", shop / "older"});
+  CHECK(last_metrics(shop / "older")["seconds"] == 0);
+}
+
 TEST_CASE("--resume --steps below the warm-up of the run: exit 2") {
   const Workshop shop;
   leave_unfinished(shop, "run");
