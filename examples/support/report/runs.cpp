@@ -51,7 +51,7 @@ std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
     const std::optional<Results> results = read_results(folder);
     if (!results || kind_of(run.settings.task) != kind) return std::nullopt;
     (void)preset(run.settings.task, run.settings.preset);  // throws if this version has no such preset
-    run.machine = machine_of(folder);
+    run.machines = machines_of(folder);
     run.results = *results;
     run.history = read_metrics(folder);
     return run;

@@ -19,7 +19,8 @@ struct FinishedRun {
   std::filesystem::path folder;
   Settings settings;
   std::string data;
-  std::string machine;  ///< linnet's version, the processor and its kernels, the number of threads
+  /// Linnet's version, the processor and its kernels, and the number of threads; several if a resumed run's differ.
+  std::vector<std::string> machines;
   Results results;
   std::vector<Metrics> history;
 };

@@ -84,6 +84,19 @@ TEST_CASE("lra --table: says where machines or threads differ, but not who chose
   CHECK(contains(table.err, "listops, preset lra-listops-small, 2000 steps: machines or threads differ"));
 }
 
+TEST_CASE("lra --table: says where one run was computed with several machines or numbers of threads") {
+  const TemporaryFolder folder;
+  write_run(folder / "run", {.settings = settings_for("listops", "lra-listops-small", "softmax")});
+  nlohmann::json config = config_of(folder / "run");
+  config["build"] = {"linnet 0.2.0; CPU, 1 threads (quota)", "linnet 0.2.0; CPU, 2 threads (quota)"};
+  write_bytes(folder / "run/config.json", config.dump());
+  const TableText table = table_of(folder.path());
+  CHECK(contains(table.own,
+                 "machines or threads differ, so that ms/step cannot be compared:\n softmax: linnet "
+                 "0.2.0; CPU, 1 threads\n softmax: linnet 0.2.0; CPU, 2 threads\n"));
+  CHECK(contains(table.err, "machines or threads differ"));
+}
+
 TEST_CASE("lra --table: which runs stand beside published ones") {
   const TemporaryFolder folder;
   const Settings whole = settings_for("listops", "lra-listops-nystrom", "fastmax2");

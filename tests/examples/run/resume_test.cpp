@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/run/model_maps.h"
+#include "support/run/run_folder.h"
 #include "tests/examples/plot/picture.h"
 #include "tests/examples/run/tiny_run.h"
 
@@ -226,6 +227,29 @@ TEST_CASE("--resume: the seconds of steps that were made before the first evalua
   write_safetensors(shop / "older/checkpoint.safetensors", checkpoint);
   done("train_text", as_made + Arguments{"--out", shop / "older"});
   CHECK(last_metrics(shop / "older")["seconds"] == 0);
+}
+
+TEST_CASE("--resume with other threads: config.json has both, and a finished run keeps its own") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  const Arguments resume{"--resume", "--out", run};
+  done("train_text", shop.tiny("run") + Arguments{"--threads", "1"});
+  const auto threads_of = [&] {
+    std::vector<std::string> threads;
+    for (const std::string& machine : examples::machines_of(run)) {
+      const size_t end = machine.find(" thread");
+      threads.push_back(machine.substr(end - 1, 1));
+    }
+    return threads;
+  };
+  const std::string config = read_bytes(run / "config.json");
+  done("train_text", resume + Arguments{"--threads", "2"});  // no step is left
+  CHECK(read_bytes(run / "config.json") == config);
+  done("train_text", resume + Arguments{"--threads", "2", "--steps", "30"});
+  CHECK(threads_of() == std::vector<std::string>{"1", "2"});
+  done("train_text", resume + Arguments{"--threads", "1", "--steps", "40"});
+  CHECK(threads_of() == std::vector<std::string>{"1", "2"});
+  done("sample", {run, "--tokens", "1"});
 }
 
 TEST_CASE("--resume --steps below the warm-up of the run: exit 2") {
