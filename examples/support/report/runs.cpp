@@ -157,7 +157,6 @@ double steps_per_second(const Runs& runs) { return 1e3 / mean_of(runs, ms_of); }
 bool is_whole(const FinishedRun& run) {
   Settings s = without_table_9(run.settings);
   s.lra.black_is_padding = false;
-  s.lra.stand_in = false;  // the name of the data says whether others stand in
   return !s.preset.ends_with("-small") && !run.data.starts_with("stand-in") &&
          length_of(s) == length_of(preset(s.task, s.preset)) && shares_as_published(s) &&
          describe_model(without_mechanism(s)) == "preset " + s.preset;

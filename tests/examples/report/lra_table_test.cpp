@@ -154,6 +154,18 @@ TEST_CASE("lra --table: each sharing of parameters has a row, and only the prese
   CHECK(!contains(table.published, "share"));
 }
 
+TEST_CASE("lra --table: flags that change no result divide no group, and hide no run from the published tables") {
+  const TemporaryFolder folder;
+  const Settings plain = settings_for("listops", "lra-listops", "linear");
+  Settings flagged = settings_for("listops", "lra-listops", "linear", 2);
+  flagged.lra.stand_in = true;
+  write_run(folder / "plain", {.settings = plain, .accuracy = 0.3});
+  write_run(folder / "flagged", {.settings = flagged, .accuracy = 0.4});
+  const TableText table = table_of(folder.path());
+  CHECK(contains(table.own, "\nlinear 1, 2 35.00 ± 7.07 (2 seeds) - "));
+  CHECK(contains(table.published, "\nlinear 35.00 ± 7.07 (2 seeds) - - - - - linnet, presets lra-TASK\n"));
+}
+
 TEST_CASE("lra --table: whether black is padding stands in the source, and other tasks beside both") {
   const TemporaryFolder folder;
   const std::string lineage = " linnet, presets lra-TASK";
@@ -179,7 +191,7 @@ TEST_CASE("lra --table: two runs for one place beside published ones are both li
   CHECK(contains(both.published, "\nlinear 20.00 - - - - - linnet, presets lra-TASK\n"));
   CHECK(contains(both.published, "\nlinear 30.00 - - - - - linnet, presets lra-TASK, listops (9 bytes)\n"));
   CHECK(both.err.empty());
-  twin.lra.stand_in = true;  // changes neither the source nor the data
+  twin.lra.black_is_padding = true;  // changes neither the source nor the data
   write_run(folder / "flag", {.settings = twin, .data = "listops (9 bytes)"});
   const std::string err = table_of(folder.path()).err;
   CHECK(err == "leaving out " + (folder / "flag").string() +
