@@ -14,6 +14,10 @@ std::optional<FoundData> find_public(const Settings& settings, const PublicSet& 
   auto found =
       set.is_in != nullptr ? find_data(settings, set.folder, set.is_in) : find_data(settings, set.folder, set.file);
   if (found) return found;
+  if (settings.began_with_stand_in) {
+    report_stand_in_again(set.name, set.stand_in);
+    return std::nullopt;
+  }
   const std::string place = settings.data.empty() ? fmt::format("a folder {}/ in {}", set.folder, data_places())
                                                   : fmt::format("{0} or {0}/{1}", settings.data.string(), set.folder);
   const std::string absent = fmt::format("no {} ({}) in {}", set.name, set.files, place);

@@ -22,8 +22,8 @@ struct PublicSet {
   bool (*is_in)(const std::filesystem::path& place) = nullptr;
 };
 
-/// The place of the set. If it is absent and settings.lra.stand_in is set, there is none, and a line on stderr says
-/// so.
+/// The place of the set. If it is absent and settings.lra.stand_in is set, or the run began with the stand-in, there
+/// is none, and a line on stderr says so.
 ///
 /// Throws: IoError if it is absent without --stand-in; the message names its files, folder and source.
 std::optional<FoundData> find_public(const Settings& settings, const PublicSet& set);

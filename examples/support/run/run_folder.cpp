@@ -223,12 +223,18 @@ FolderLock::~FolderLock() {
 
 namespace {
 
+/// Takes from the stored settings what no flag of a resumed run gives.
+void take_from(const Settings& stored, Settings& settings) {
+  settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
+  settings.began_with_stand_in = stored.began_with_stand_in;
+}
+
 void settle_on_first_rank(Settings& settings) {
   const FolderLock nobody_has_it(settings.out);
   settings.resume = settings.resume && holds_run(settings.out);
   if (!settings.resume) return check_is_free(settings);
   const Settings stored = read_config(settings.out);
-  settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
+  take_from(stored, settings);
   const nlohmann::json now = examples::to_json(settings);
   const nlohmann::json before = examples::to_json(stored);
   nlohmann::json all = before;
@@ -246,7 +252,7 @@ void settle_on_first_rank(Settings& settings) {
 void settle_run(Settings& settings) {
   on_first_rank([&] { settle_on_first_rank(settings); });
   settings.resume = of_first_rank(settings.resume);
-  if (settings.resume && !is_first_rank()) settings.bytes |= read_config(settings.out).bytes;
+  if (settings.resume && !is_first_rank()) take_from(read_config(settings.out), settings);
 }
 
 void check_any_began(const std::vector<Settings>& runs, const Settings& common) {
@@ -376,9 +382,11 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
                       "--out folder of a run",
                       path.string()));
     }
-    if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
+    const auto data = json.at("data").get<std::string>();
+    if (data_name != nullptr) *data_name = data;
     Settings settings = settings_from_json(json.at("settings"));
     if (json.contains("data_path")) settings.data = json["data_path"].get<std::string>();
+    settings.began_with_stand_in = settings.data.empty() && is_stand_in(data);
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {

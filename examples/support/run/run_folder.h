@@ -102,7 +102,7 @@ void settle_run(Settings& settings);
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
-/// gave, or empty.
+/// gave, or empty; settings.began_with_stand_in says whether the data stand in for a set.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
 
 /// The machines that computed the run in `folder`, in the order of its steps, as build_info described them in

@@ -155,6 +155,7 @@ struct Settings {
   std::string device = "cpu";
   std::string precision = "float32";  ///< of matrix products: float32, tf32 or bfloat16 (see model_dtype)
   std::filesystem::path data = {};    ///< --data; for a run that was read, its --data at the start
+  bool began_with_stand_in = false;   ///< a run that was read learns from a stand-in, even if the set is there now
   std::filesystem::path out = {};
   bool tensorboard = false;
   bool resume = false;
