@@ -315,7 +315,9 @@ void validate(const Settings& s) {
   at_least("distractors", s.lra.distractors, 0, 100);
   at_least("vocabulary", s.texts.vocabulary, 1);
   at_least("min-count", s.texts.min_count, 1);
-  require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
+  const bool has_heads = !is_of(TaskKind::users, s) || user_encoder_of(s) != UserEncoder::mean;
+  require(!has_heads || s.width % s.heads == 0,
+          fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,
