@@ -154,6 +154,15 @@ double ms_of(const FinishedRun& run) { return run.results.ms_per_step; }
 double peak_of(const FinishedRun& run) { return static_cast<double>(run.results.peak_bytes); }
 double steps_per_second(const Runs& runs) { return 1e3 / mean_of(runs, ms_of); }
 
+void add_runs(const Group& group, const Runs& runs, const std::string& source,
+              const std::function<TaskRuns&(const std::string& source)>& tasks_of) {
+  const bool is_taken = tasks_of(source).contains(group.task);
+  const auto [place, is_new] = tasks_of(is_taken ? source + ", " + group.data : source).emplace(group.task, &runs);
+  if (is_new) return;
+  fmt::print(stderr, "leaving out {} beside published results: {} has its place\n", runs.front().folder.string(),
+             place->second->front().folder.string());
+}
+
 bool is_whole(const FinishedRun& run) {
   Settings s = without_table_9(run.settings);
   s.lra.black_is_padding = false;

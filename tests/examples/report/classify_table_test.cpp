@@ -37,3 +37,21 @@ TEST_CASE("classify --table: --strict divides no group, and hides no run from th
   CHECK(has(table.out, "\nlinear 1, 2 35.00 ± 7.07 (2 seeds) - "));
   CHECK(has(table.out, "\nlinear 35.00 ± 7.07 (2 seeds) "));
 }
+
+TEST_CASE("classify --table: two runs for one place beside published ones are both listed, or one is named") {
+  const TemporaryFolder folder;
+  const Settings settings = settings_for("imdb", "classify-imdb", "softmax");
+  write_run(folder / "folders", {.settings = settings, .data = "aclImdb (8 bytes)", .accuracy = 0.3});
+  write_run(folder / "file", {.settings = settings, .data = "my.jsonl (9 bytes)", .accuracy = 0.2});
+  const std::string lineage = "linnet, presets classify-TASK";
+  const Ended both = table_of(folder.path());
+  CHECK(both.err.empty());
+  CHECK(has(both.out, "\nsoftmax - - 30.00 nan - - " + lineage + "\n"));
+  CHECK(has(both.out, "\nsoftmax - - 20.00 nan - - " + lineage + ", my.jsonl (9 bytes)\n"));
+
+  Settings cut = settings;  // as table 9 has it
+  cut.context = 512;
+  write_run(folder / "cut", {.settings = cut, .data = "my.jsonl (9 bytes)"});
+  CHECK(table_of(folder.path()).err == "leaving out " + (folder / "cut").string() + " beside published results: " +
+                                           (folder / "file").string() + " has its place\n");
+}
