@@ -11,6 +11,7 @@
 
 #include "support/plot/bar_chart.h"
 #include "support/plot/plot.h"
+#include "support/ranks.h"
 #include "support/run/training.h"
 #include "support/settings/choices.h"
 #include "support/settings/inapplicable.h"
@@ -184,7 +185,7 @@ void run_ablations(const Settings& common, const std::vector<Ablation>& ablation
     for (const Variant& variant : ablation.variants) {
       outcomes.push_back(run_variant(common, ablation, variant, seeds, data));
     }
-    report(common, ablation, rates, outcomes, data);
+    on_first_rank([&] { report(common, ablation, rates, outcomes, data); });
   }
 }
 
@@ -223,6 +224,7 @@ int main(int argc, char** argv) {
       "al. 2024, figure 2).",
       "ablations");
   return run_program(app, [&] {
+    join_ranks();
     const std::vector<std::string> tasks{"shakespeare", "mnist", "speakers"};
     std::string task = task_from_flag(argc, argv, tasks);
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());

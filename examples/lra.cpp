@@ -26,5 +26,6 @@ int main(int argc, char** argv) {
        .kind = linnet::examples::TaskKind::sequences,
        .description = "Trains a classifier of long sequences on a task of the Long Range Arena.",
        .print_table = linnet::examples::print_lra_table,
-       .draw_sheet = draw_sheet});
+       .draw_sheet = draw_sheet,
+       .sheet_flags = {"--contour-length", "--distractors", "--data-seed"}});
 }

@@ -77,7 +77,8 @@ int main(int argc, char** argv) {
       nn::integer_option("decay", "of decay, in per cent a token (default: 90)", &DecayConfig::percent, 1, 100)};
   nn::register_mechanism(decay);
   if (argc > 1 && std::string_view(argv[1]) == "compare") {
-    return examples::compare_program(argc - 1, argv + 1, {.name = "own_attention compare"});
+    return examples::compare_program(argc - 1, argv + 1,
+                                     {.name = "own_attention compare", .start = {argv[0], argv[1]}});
   }
   return examples::train_program(
       argc, argv,

@@ -18,18 +18,19 @@ namespace {
 
 /// The search stops when it knows the length to this many tokens, or to a sixteenth of it if that is more.
 constexpr int64_t kStep = 16;
+constexpr int64_t kFirst = 2 * kStep;  // the first length that is measured
 
 /// The least length at which `holds` is true, by bisection; none if that is above `most`. Assumes that `holds` stays
 /// true for longer texts.
 std::optional<int64_t> first_length(int64_t most, const std::function<bool(int64_t)>& holds) {
-  int64_t below = 0, above = 2 * kStep;
+  int64_t below = 0, above = kFirst;
   while (!holds(above)) {
+    if (above == most) return {};
     below = above;
-    above *= 2;
-    if (above > most) return {};
+    above = std::min(2 * above, most);
   }
   while (above - below > std::max(kStep, above / 16)) {
-    const int64_t middle = (below + above) / 2 / kStep * kStep;
+    const int64_t middle = below + std::max(kStep, (above - below) / 2 / kStep * kStep);
     (holds(middle) ? above : below) = middle;
   }
   return above;
@@ -117,7 +118,7 @@ void add_crossover_flags(CLI::App& app, CrossoverOptions& options) {
       ->delimiter(',')
       ->check(whole_number(1));
   app.add_option("--heads", options.heads, "attention heads")->check(whole_number(1));
-  app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(1, 1'000'000'000));
+  app.add_option("--to", options.most_tokens, "the longest length")->check(whole_number(kFirst, 1'000'000'000));
 }
 
 void run_crossover(const CrossoverOptions& options, const BenchOptions& bench) {

@@ -126,7 +126,8 @@ SequenceData from_mnist(const nn::LabelledImages& train, const nn::LabelledImage
 }
 
 /// The folder of Fashion-MNIST.
-FoundData find_fashion(const Settings& settings) {
+FoundData find_fashion(Settings settings) {
+  settings.began_with_stand_in = false;  // this is the stand-in
   const std::string name = "fashion-mnist";
   for (const char* file : {"train-images-idx3-ubyte.gz", "train-images-idx3-ubyte"}) {
     if (auto found = find_data(settings, name, file)) return *found;

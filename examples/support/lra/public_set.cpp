@@ -14,14 +14,25 @@ std::optional<FoundData> find_public(const Settings& settings, const PublicSet& 
   auto found =
       set.is_in != nullptr ? find_data(settings, set.folder, set.is_in) : find_data(settings, set.folder, set.file);
   if (found) return found;
+  if (settings.began_with_stand_in) {
+    report_stand_in_again(set.name, set.stand_in);
+    return std::nullopt;
+  }
   const std::string place = settings.data.empty() ? fmt::format("a folder {}/ in {}", set.folder, data_places())
                                                   : fmt::format("{0} or {0}/{1}", settings.data.string(), set.folder);
   const std::string absent = fmt::format("no {} ({}) in {}", set.name, set.files, place);
   if (settings.lra.stand_in) {
+    if (set.check_stand_in != nullptr) set.check_stand_in(settings);
     fmt::print(stderr, "{}: taking {} instead\n", absent, set.stand_in);
     return std::nullopt;
   }
   throw IoError(fmt::format("{}; it is {}, and --stand-in goes on with {}", absent, set.source, set.stand_in));
+}
+
+void refuse_for_generated(const char* flag, bool is_given) {
+  if (!is_given) return;
+  throw UsageError(
+      fmt::format("{} does not apply to the generated data that stand in for the public set; leave it out", flag));
 }
 
 void refuse_data_seed(const Settings& settings, const FoundData& data) {

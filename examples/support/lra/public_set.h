@@ -20,13 +20,19 @@ struct PublicSet {
   std::string stand_in;  ///< what --stand-in uses instead
   /// Whether a place holds the set, if its files have no fixed names; null if `file` decides it.
   bool (*is_in)(const std::filesystem::path& place) = nullptr;
+  /// Throws UsageError for flags that do not apply to what --stand-in uses; null if there are none.
+  void (*check_stand_in)(const Settings& settings) = nullptr;
 };
 
-/// The place of the set. If it is absent and settings.lra.stand_in is set, there is none, and a line on stderr says
-/// so.
+/// The place of the set. If it is absent and settings.lra.stand_in is set, or the run began with the stand-in, there
+/// is none, and a line on stderr says so.
 ///
-/// Throws: IoError if it is absent without --stand-in; the message names its files, folder and source.
+/// Throws: IoError if it is absent without --stand-in; the message names its files, folder and source. UsageError for
+/// a flag that does not apply to the stand-in.
 std::optional<FoundData> find_public(const Settings& settings, const PublicSet& set);
+
+/// Throws UsageError if the flag is given, since the data that stand in are generated.
+void refuse_for_generated(const char* flag, bool is_given);
 
 /// Throws UsageError if the settings have a --data-seed, since these data are not generated.
 void refuse_data_seed(const Settings& settings, const FoundData& data);

@@ -1,6 +1,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,21 +29,24 @@ void add_published(Table& table) {
 
 /// Adds a row for each mechanism with runs of whole presets.
 void add_ours(Table& table, const Groups& groups) {
-  std::map<Row, std::map<std::string, const Runs*>> ours;
+  std::map<std::pair<Row, std::string>, TaskRuns> ours;  // by mechanism and source
   for (const auto& [group, rows] : groups) {
     for (const auto& [row, runs] : rows) {
-      if (is_whole(runs.front())) ours[row].emplace(group.task, &runs);
+      if (!is_whole(runs.front())) continue;
+      const std::string& device = runs.front().settings.device;
+      add_runs(group, runs, "linnet, presets classify-TASK" + (device == "cpu" ? "" : ", device " + device),
+               [&](const std::string& source) -> TaskRuns& { return ours[{row, source}]; });
     }
   }
   for (const auto& [row, tasks] : ours) {
-    std::vector<std::string> cells{row.label};
+    std::vector<std::string> cells{row.first.label};
     for (const std::string& task : kPublishedTexts) {
       const auto runs = tasks.find(task);
       for (const auto percent : {accuracy_of, macro_f_of}) {
         cells.push_back(runs == tasks.end() ? "-" : percent_text(*runs->second, percent));
       }
     }
-    cells.emplace_back("linnet, presets classify-TASK");
+    cells.push_back(row.second);
     table.add_row(cells);
   }
 }

@@ -98,8 +98,11 @@ void print_machines(const Group& group, const Rows& rows) {
   std::map<std::string, std::vector<std::string>> labels;  // by machine
   for (const auto& [row, runs] : rows) {
     for (const FinishedRun& run : runs) {
-      std::vector<std::string>& of_machine = labels[run.machine.empty() ? "unknown" : run.machine];
-      if (of_machine.empty() || of_machine.back() != row.label) of_machine.push_back(row.label);
+      const std::vector<std::string> unknown{"unknown"};
+      for (const std::string& machine : run.machines.empty() ? unknown : run.machines) {
+        std::vector<std::string>& of_machine = labels[machine];
+        if (of_machine.empty() || of_machine.back() != row.label) of_machine.push_back(row.label);
+      }
     }
   }
   if (labels.size() == 1) {

@@ -29,8 +29,7 @@ void add_rows(Table& table, const std::vector<PublishedRow>& rows, int digits) {
   }
 }
 
-/// Runs by their task, and the tasks of each row of linnet's, by mechanism and source.
-using TaskRuns = std::map<std::string, const Runs*>;
+/// The tasks of each row of linnet's, by mechanism and source.
 using OwnRows = std::map<std::pair<Row, std::string>, TaskRuns>;
 
 /// The preset, and whatever else distinguishes runs of the same mechanism.
@@ -47,19 +46,15 @@ std::string black_of(const Settings& s) {
 }
 
 /// The rows of the runs that are shown beside published ones. Tasks without pixels are in the rows of both treatments
-/// of black pixels. If two runs belong to one cell, a line on stderr names the run that is left out.
+/// of black pixels.
 OwnRows own_rows(const Groups& groups) {
   std::map<std::pair<Row, std::string>, std::map<std::string, TaskRuns>> found;  // and by black_of
   for (const auto& [group, rows] : groups) {
     for (const auto& [row, runs] : rows) {
       if (!is_whole(runs.front()) || std::ranges::count(kPublishedTasks, group.task) == 0) continue;
-      const std::string source = source_of(runs.front()), black = black_of(runs.front().settings);
-      const bool is_taken = found[{row, source}][black].contains(group.task);
-      TaskRuns& tasks = found[{row, is_taken ? source + ", " + group.data : source}][black];
-      const auto [place, is_new] = tasks.emplace(group.task, &runs);
-      if (is_new) continue;
-      fmt::print(stderr, "leaving out {} beside published results: {} has its place\n", runs.front().folder.string(),
-                 place->second->front().folder.string());
+      const std::string black = black_of(runs.front().settings);
+      add_runs(group, runs, source_of(runs.front()),
+               [&](const std::string& source) -> TaskRuns& { return found[{row, source}][black]; });
     }
   }
   OwnRows all;

@@ -1,5 +1,10 @@
 #include "support/report/report_program.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "support/report/figures.h"
@@ -9,12 +14,12 @@
 namespace linnet::examples {
 namespace {
 
-/// Throws UsageError for flags of training beside --table or --figures.
-void check_only_out(const CLI::App& app) {
+/// Throws UsageError for a flag that is not one of these, beside flags that train nothing.
+void check_only(const CLI::App& app, const std::vector<std::string>& allowed, const std::string& beside) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = "--" + option->get_single_name();
-    if (option->count() == 0 || name == "--table" || name == "--figures" || name == "--out") continue;
-    throw UsageError(name + " does not apply to --table and --figures, which train nothing; leave it out");
+    if (option->count() == 0 || std::ranges::find(allowed, name) != allowed.end()) continue;
+    throw UsageError(fmt::format("{} does not apply to {} nothing; leave it out", name, beside));
   }
 }
 
@@ -41,8 +46,15 @@ int report_program(int argc, char** argv, const ReportProgram& program) {
            },
        .instead_of_training =
            [&](const Settings& settings) {
-             if (table || figures) check_only_out(*flags);
-             if (!sheet.empty()) program.draw_sheet(settings, sheet);
+             if (table || figures) {
+               check_only(*flags, {"--table", "--figures", "--out"}, "--table and --figures, which train");
+             }
+             if (!sheet.empty()) {
+               std::vector<std::string> allowed = program.sheet_flags;
+               allowed.insert(allowed.end(), {"--sheet", "--task", "--preset"});
+               check_only(*flags, allowed, "--sheet, which trains");
+               program.draw_sheet(settings, sheet);
+             }
              const std::filesystem::path folder = settings.out.empty() ? "out" : settings.out;
              if (table) program.print_table(folder);
              if (figures) draw_figures(folder, program.kind);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/settings/settings.h"
 
@@ -16,6 +17,8 @@ struct ReportProgram {
   void (*print_table)(const std::filesystem::path& folder);
   /// Draws examples of the data, with --sheet FILE; null if the program cannot do that.
   void (*draw_sheet)(const Settings& settings, const std::filesystem::path& path) = nullptr;
+  /// The flags that decide what it draws, besides --task and --preset; others are refused.
+  std::vector<std::string> sheet_flags = {};
 };
 
 /// The main function of such a program: train_program, with the flags --table and --figures. Returns the exit code.

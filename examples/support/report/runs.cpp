@@ -51,7 +51,7 @@ std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
     const std::optional<Results> results = read_results(folder);
     if (!results || kind_of(run.settings.task) != kind) return std::nullopt;
     (void)preset(run.settings.task, run.settings.preset);  // throws if this version has no such preset
-    run.machine = machine_of(folder);
+    run.machines = machines_of(folder);
     run.results = *results;
     run.history = read_metrics(folder);
     return run;
@@ -87,13 +87,19 @@ std::string what_of(const FinishedRun& run) {
   return describe(without_mechanism(s)) + (s.device == "cpu" ? "" : ", device " + s.device);
 }
 
+/// The values that the preset gives to the options of the run's mechanism.
+std::map<std::string, std::string> published_options(const Settings& s) {
+  return all_options(settings_of(s.attention, preset(s.task, s.preset)));
+}
+
+/// Whether the mechanism shares the parameters that it shares in the preset.
+bool shares_as_published(const Settings& s) { return all_options(s)["share"] == published_options(s)["share"]; }
+
 /// The mechanism, with those of its options that differ from the preset's.
 Row row_of(const Settings& s) {
-  Settings published = preset(s.task, s.preset);
-  published.attention = s.attention;
-  const std::map<std::string, std::string> before = completed(settings_of(s.attention, published)).options;
+  const std::map<std::string, std::string> before = published_options(s);
   Row row{mechanism_index(s.attention), s.attention};
-  for (const auto& [name, value] : completed(s).options) {
+  for (const auto& [name, value] : all_options(s)) {
     const auto same = before.find(name);
     if (same != before.end() && same->second == value) continue;
     std::string words = name;
@@ -148,12 +154,20 @@ double ms_of(const FinishedRun& run) { return run.results.ms_per_step; }
 double peak_of(const FinishedRun& run) { return static_cast<double>(run.results.peak_bytes); }
 double steps_per_second(const Runs& runs) { return 1e3 / mean_of(runs, ms_of); }
 
+void add_runs(const Group& group, const Runs& runs, const std::string& source,
+              const std::function<TaskRuns&(const std::string& source)>& tasks_of) {
+  const bool is_taken = tasks_of(source).contains(group.task);
+  const auto [place, is_new] = tasks_of(is_taken ? source + ", " + group.data : source).emplace(group.task, &runs);
+  if (is_new) return;
+  fmt::print(stderr, "leaving out {} beside published results: {} has its place\n", runs.front().folder.string(),
+             place->second->front().folder.string());
+}
+
 bool is_whole(const FinishedRun& run) {
   Settings s = without_table_9(run.settings);
   s.lra.black_is_padding = false;
-  s.lra.stand_in = false;  // the name of the data says whether others stand in
   return !s.preset.ends_with("-small") && !run.data.starts_with("stand-in") &&
-         length_of(s) == length_of(preset(s.task, s.preset)) &&
+         length_of(s) == length_of(preset(s.task, s.preset)) && shares_as_published(s) &&
          describe_model(without_mechanism(s)) == "preset " + s.preset;
 }
 

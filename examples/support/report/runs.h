@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ struct FinishedRun {
   std::filesystem::path folder;
   Settings settings;
   std::string data;
-  std::string machine;  ///< linnet's version, the processor and its kernels, the number of threads
+  /// Linnet's version, the processor and its kernels, and the number of threads; several if a resumed run's differ.
+  std::vector<std::string> machines;
   Results results;
   std::vector<Metrics> history;
 };
@@ -33,7 +35,7 @@ struct Group {
 /// A mechanism with its options, in the order of tables and pictures.
 struct Row {
   size_t mechanism = 0;  ///< its index in the list of all
-  std::string label;     ///< its name, and the options that differ from the preset's: "NAME, window 64"
+  std::string label;     ///< its name, and the options that differ from the preset's: "NAME, share heads"
   auto operator<=>(const Row&) const = default;
 };
 
@@ -55,6 +57,14 @@ double peak_of(const FinishedRun& run);      ///< peak memory in bytes
 double steps_per_second(const Runs& runs);
 /// "37.40", or with several seeds "37.40 ± 0.31 (3 seeds)", where the spread is the sample standard deviation.
 std::string percent_text(const Runs& runs, double (*percent)(const FinishedRun&));
+
+/// The runs of each task in a row beside published results.
+using TaskRuns = std::map<std::string, const Runs*>;
+/// Adds the runs of a group to a row beside published results, which `tasks_of(source)` returns. If that row has runs
+/// of the task already, the source also names the data; if these are the same too, a line on stderr names the runs
+/// that are left out.
+void add_runs(const Group& group, const Runs& runs, const std::string& source,
+              const std::function<TaskRuns&(const std::string& source)>& tasks_of);
 
 /// Whether a run is shown beside published rows: it must be a preset's without changes, on the data that they name.
 /// It may treat black pixels as padding or not: the published runs do, and the table says which of linnet's runs do.

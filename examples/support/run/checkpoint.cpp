@@ -25,16 +25,33 @@ void load_with_remedy(nn::Checkpoint& checkpoint, const nn::LoadOptions& options
   }
 }
 
+constexpr const char* kUnevaluated = "unevaluated";  // the seconds since the last evaluation
+
 std::filesystem::path checkpoint_in(const std::filesystem::path& folder) { return folder / "checkpoint.safetensors"; }
 
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder, nn::Module& model, nn::ZeroRedundancyOptimizer& optimizer,
                        Position& position, std::map<std::string, std::string> metadata, BestWeights* best)
-    : all_(checkpoint_in(folder), std::move(metadata)) {
+    : seconds_(position.seconds), all_(checkpoint_in(folder), std::move(metadata)) {
   all_.add("step", position.step).add("loss_sum", position.loss_sum).add("loss_count", position.loss_count);
+  all_.add("seconds", seconds_);
   all_.add("model", model).add("generator", model.generator()).add("optimizer", optimizer);
   if (best != nullptr) all_.add("best", *best);
+}
+
+TensorMap Checkpoint::Seconds::state() const {
+  if (!seconds_) return {};
+  return {{kUnevaluated, full({1}, *seconds_, DType::float64)}};
+}
+
+void Checkpoint::Seconds::load_state(const TensorMap& state) {
+  std::optional<double> seconds;
+  if (const auto found = state.find(kUnevaluated); found != state.end()) {
+    if (found->second.numel() != 1) throw ValueError(fmt::format("{} numbers, not one", found->second.numel()));
+    seconds = found->second.to(DType::float64).item();
+  }
+  seconds_ = seconds;
 }
 
 void Checkpoint::save() const { all_.save(ranks()); }

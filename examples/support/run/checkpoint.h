@@ -20,6 +20,8 @@ class Checkpoint {
     int64_t step = 0;     ///< steps done
     double loss_sum = 0;  ///< sum over the steps since the last evaluation
     int64_t loss_count = 0;
+    /// Of training since the last evaluation, 0 at a finished run's end. None in the checkpoints of older versions.
+    std::optional<double> seconds = 0;
   };
 
   /// The checkpoint refers to the model, the optimizer, the position and the best weights, which may be null.
@@ -35,6 +37,19 @@ class Checkpoint {
   void load();
 
  private:
+  /// The part of the file with Position::seconds. It is a tensor, since a file must have every number, and older ones
+  /// lack this one.
+  class Seconds {
+   public:
+    explicit Seconds(std::optional<double>& seconds) : seconds_(seconds) {}
+    TensorMap state() const;
+    void load_state(const TensorMap& state);
+
+   private:
+    std::optional<double>& seconds_;
+  };
+
+  Seconds seconds_;
   nn::Checkpoint all_;
 };
 

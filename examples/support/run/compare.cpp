@@ -166,6 +166,10 @@ int compare_program(int argc, char** argv, const CompareProgram& program) {
     const std::vector<std::string> tasks = program.tasks.empty() ? task_names() : program.tasks;
     std::string task = tasks.size() > 1 ? task_from_flag(argc, argv, tasks) : tasks.front();
     Settings settings = settings_from_preset(argc, argv, task, preset_names(task).front());
+    if (!program.start.empty()) {
+      settings.command.erase(settings.command.begin());
+      settings.command.insert(settings.command.begin(), program.start.begin(), program.start.end());
+    }
     std::vector<std::string> mechanisms;
     int64_t seeds = 1;
     settings.out = tasks.size() > 1 ? "out/compare-" + task : "out/" + program.name;

@@ -28,6 +28,8 @@ struct ComparedRuns {
 /// A program that trains several mechanisms and compares them.
 struct CompareProgram {
   std::string name;
+  /// The words that start the program, for the command that resumes it; empty: argv[0].
+  std::vector<std::string> start = {};
   std::string description = "Trains several attention mechanisms on the same task, with the same budget and seeds.";
   std::vector<std::string> tasks = {};       ///< the choices of --task; all if empty; if it is one, there is no flag
   std::vector<std::string> mechanisms = {};  ///< the default of --attention; all if empty

@@ -156,6 +156,33 @@ bool is_left_from_before(const fs::path& path) {
   return path.filename() == "checkpoint.safetensors" && is_first_checkpoint(path);
 }
 
+/// A machine as build_info describes it, without the reason for the number of threads.
+std::string machine_in(const std::string& build) {
+  static const std::regex decided_by(R"(( threads) \([^)]*\))");
+  return std::regex_replace(build, decided_by, "$1");
+}
+
+/// The machines in "build" of config.json: a text, or a list for a run that went on with another machine or number of
+/// threads.
+std::vector<std::string> machines_in(const nlohmann::json& config) {
+  auto builds = config.is_object() ? config.value("build", nlohmann::json()) : nlohmann::json();
+  if (builds.is_string()) builds = nlohmann::json::array({builds});
+  std::vector<std::string> machines;
+  if (!builds.is_array()) return machines;
+  for (const auto& build : builds) {
+    if (build.is_string()) machines.push_back(machine_in(build.get<std::string>()));
+  }
+  return machines;
+}
+
+/// Adds a machine to those in "build" of config.json, unless it is there, or it is not known who began the run.
+void add_machine(nlohmann::json& config, const std::string& build) {
+  const std::vector<std::string> machines = machines_in(config);
+  if (machines.empty() || std::ranges::find(machines, machine_in(build)) != machines.end()) return;
+  if (config["build"].is_string()) config["build"] = nlohmann::json::array({config["build"]});
+  config["build"].push_back(build);
+}
+
 /// The absolute path of --data, so that the run can be resumed from any folder.
 std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
 
@@ -196,12 +223,18 @@ FolderLock::~FolderLock() {
 
 namespace {
 
+/// Takes from the stored settings what no flag of a resumed run gives.
+void take_from(const Settings& stored, Settings& settings) {
+  settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
+  settings.began_with_stand_in = stored.began_with_stand_in;
+}
+
 void settle_on_first_rank(Settings& settings) {
   const FolderLock nobody_has_it(settings.out);
   settings.resume = settings.resume && holds_run(settings.out);
   if (!settings.resume) return check_is_free(settings);
   const Settings stored = read_config(settings.out);
-  settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
+  take_from(stored, settings);
   const nlohmann::json now = examples::to_json(settings);
   const nlohmann::json before = examples::to_json(stored);
   nlohmann::json all = before;
@@ -219,7 +252,7 @@ void settle_on_first_rank(Settings& settings) {
 void settle_run(Settings& settings) {
   on_first_rank([&] { settle_on_first_rank(settings); });
   settings.resume = of_first_rank(settings.resume);
-  if (settings.resume && !is_first_rank()) settings.bytes |= read_config(settings.out).bytes;
+  if (settings.resume && !is_first_rank()) take_from(read_config(settings.out), settings);
 }
 
 void check_any_began(const std::vector<Settings>& runs, const Settings& common) {
@@ -250,6 +283,7 @@ RunFolder::RunFolder(const Settings& settings, const std::string& data_name, con
     config["data"] = data_name;
     if (!settings.data.empty()) config["data_path"] = data_path(settings);
     config_ = text_of(config);
+    build_ = build_info(device_of(settings));
     return;
   }
   check_is_free(settings);
@@ -280,6 +314,11 @@ void RunFolder::go_on(bool left) {
   std::error_code ignored;
   for (const char* const name : {"model.safetensors", kResults}) {
     if (left) fs::remove(path_ / name, ignored);
+  }
+  if (left) {
+    auto config = linnet::detail::parse_json(config_);
+    add_machine(config, build_);
+    config_ = text_of(config);
   }
   if (read_text(path_ / "config.json") != config_) replace_file(path_ / "config.json", config_);
 }
@@ -343,9 +382,11 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
                       "--out folder of a run",
                       path.string()));
     }
-    if (data_name != nullptr) *data_name = json.at("data").get<std::string>();
+    const auto data = json.at("data").get<std::string>();
+    if (data_name != nullptr) *data_name = data;
     Settings settings = settings_from_json(json.at("settings"));
     if (json.contains("data_path")) settings.data = json["data_path"].get<std::string>();
+    settings.began_with_stand_in = settings.data.empty() && is_stand_in(data);
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
@@ -356,13 +397,7 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
   }
 }
 
-std::string machine_of(const fs::path& folder) {
-  const auto config = config_in(folder);
-  const auto build = config.is_object() ? config.value("build", nlohmann::json()) : nlohmann::json();
-  if (!build.is_string()) return "";
-  static const std::regex decided_by(R"(( threads) \([^)]*\))");
-  return std::regex_replace(build.get<std::string>(), decided_by, "$1");
-}
+std::vector<std::string> machines_of(const fs::path& folder) { return machines_in(config_in(folder)); }
 
 fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {
   if (!given.empty()) return given;

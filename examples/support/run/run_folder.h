@@ -67,7 +67,8 @@ class RunFolder {
   /// that every run can be resumed.
   void begin();
   /// Updates config.json of a resumed run: its length, and the name and path of its data. If steps are `left`, it
-  /// deletes model.safetensors and results.json, which the longer run replaces at its end.
+  /// adds this machine to those that computed the run, and deletes model.safetensors and results.json, which the
+  /// longer run replaces at its end.
   void go_on(bool left);
   void log(const Metrics& metrics);
   void log(const StepLoss& loss);
@@ -83,6 +84,7 @@ class RunFolder {
   std::filesystem::path path_;
   std::optional<FolderLock> lock_;
   std::string config_;
+  std::string build_;  // of a resumed run's further steps
   bool tensorboard_;
   std::optional<EventFile> events_;
 };
@@ -100,13 +102,13 @@ void settle_run(Settings& settings);
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
-/// gave, or empty.
+/// gave, or empty; settings.began_with_stand_in says whether the data stand in for a set.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);
 
-/// The machine that computed the run in `folder`, as build_info described it in config.json: "linnet 0.2.0; CPU with
-/// v4 kernels, 2 threads, …", without the reason for the number of threads. Empty if config.json does not have it.
-/// Throws as read_config.
-std::string machine_of(const std::filesystem::path& folder);
+/// The machines that computed the run in `folder`, in the order of its steps, as build_info described them in
+/// config.json: "linnet 0.2.0; CPU with v4 kernels, 2 threads, …", without the reason for the number of threads.
+/// Empty if config.json does not have them. Throws as read_config.
+std::vector<std::string> machines_of(const std::filesystem::path& folder);
 
 /// The metrics of the run in `folder`. Throws IoError if they cannot be read.
 std::vector<Metrics> read_metrics(const std::filesystem::path& folder);

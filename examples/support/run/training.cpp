@@ -123,10 +123,10 @@ class Run {
   void evaluate();
   void show(double loss);
   /// Writes a checkpoint. Flushes the logs first, since a resumed run logs only the steps after its checkpoint.
-  void save() const;
+  void save();
   /// The message of an interrupted run, after it is saved.
   Interrupted stopped() const;
-  [[noreturn]] void stop() const;
+  [[noreturn]] void stop();
   /// All tokens divided by the time of all steps. A median would mislead, since batches may have different lengths.
   double tokens_per_second() const;
   /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
@@ -196,7 +196,9 @@ void Run::resume() {
   if (result_.history.empty()) return;  // the run ended before its first evaluation
   const Metrics& last = result_.history.back();
   result_.final = {.loss = last.val_loss, .accuracy = last.accuracy, .measures = last.measures};
-  seconds_ = last.seconds + static_cast<double>(at_.step - last.step) * last.ms_per_step / 1e3;
+  const int64_t since = at_.step - last.step;
+  const double estimate = static_cast<double>(since) * last.ms_per_step / 1e3;
+  seconds_ = last.seconds + (since > 0 ? at_.seconds.value_or(estimate) : 0);
 }
 
 void Run::step() {
@@ -255,7 +257,8 @@ void Run::show(double loss) {
   progress_.update(at_.step, std::move(fields));
 }
 
-void Run::save() const {
+void Run::save() {
+  at_.seconds = seconds_ - (result_.history.empty() ? 0 : result_.history.back().seconds);
   on_first_rank([&] { folder_->flush(); });
   checkpoint_.save();
 }
@@ -264,7 +267,7 @@ Interrupted Run::stopped() const {
   return Interrupted(fmt::format("stopped at step {} of {}; go on with: {}", at_.step, steps_, resume_command()));
 }
 
-void Run::stop() const {
+void Run::stop() {
   save();
   throw stopped();
 }

@@ -24,8 +24,8 @@ std::string describe_model(const Settings& settings) {
   published.summary.cross = settings.summary.cross;
   nlohmann::json before = to_json(published);
   before.update(parts);  // names parts with another mechanism, and of its options those that flags set
-  constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",       "device", "eval_every",
-                                        "eval_batches", "checkpoint_every", "tensorboard"};
+  constexpr std::array kNamedOrNoMatter{"steps",        "epochs",           "seed",        "device", "eval_every",
+                                        "eval_batches", "checkpoint_every", "tensorboard", "strict", "stand_in"};
   std::string text = "preset " + settings.preset;
   for (const auto& [name, value] : now.items()) {
     const bool chooses = settings.keep_best && name.starts_with("eval_");  // among which weights to choose

@@ -42,7 +42,7 @@ const std::vector<Inapplicable> kInapplicable{
     {{"--data-seed"},
      [](const Settings& s) { return s.task == "speakers" && !s.lra.stand_in; },
      "--task speakers without --stand-in, whose parts are always the same"},
-    {{"--layers", "--dropout", "--positions", "--short-conv", "--attention-dropout", "--share"},
+    {{"--layers", "--dropout", "--positions", "--short-conv", "--attention-dropout", "--share", "--heads"},
      [](const Settings& s) { return has_encoder(s, UserEncoder::mean); },
      "--encoder mean, which has no layers"},
     {{"--layers", "--positions", "--share"},

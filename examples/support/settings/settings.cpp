@@ -49,19 +49,6 @@ std::map<std::string, std::string> given_options(const Settings& s) {
   return given;
 }
 
-/// All options of the mechanism, with its defaults for those that are not given.
-std::map<std::string, std::string> all_options(const Settings& s) {
-  const nn::Mechanism& mechanism = mechanism_of(s.attention);
-  const std::map<std::string, std::string> given = given_options(s);
-  std::map<std::string, std::string> all;
-  for (const nn::AttentionOption& option : mechanism.option_list) {
-    if (option.of_dropout && s.attention_dropout == 0) continue;
-    const auto value = given.find(option.name);
-    all[option.name] = value != given.end() ? value->second : option.get(mechanism.options);
-  }
-  return all;
-}
-
 /// settings.share, or the mechanism's default.
 std::optional<std::vector<std::string>> share_of(const Settings& s) {
   const nn::Mechanism& mechanism = mechanism_of(s.attention);
@@ -157,6 +144,18 @@ DType model_dtype(const Settings& settings) {
 std::string flag_of(std::string option) {
   std::ranges::replace(option, '_', '-');
   return "--" + option;
+}
+
+std::map<std::string, std::string> all_options(const Settings& s) {
+  const nn::Mechanism& mechanism = mechanism_of(s.attention);
+  const std::map<std::string, std::string> given = given_options(s);
+  std::map<std::string, std::string> all;
+  for (const nn::AttentionOption& option : mechanism.option_list) {
+    if (option.of_dropout && s.attention_dropout == 0) continue;
+    const auto value = given.find(option.name);
+    all[option.name] = value != given.end() ? value->second : option.get(mechanism.options);
+  }
+  return all;
 }
 
 std::any attention_options(const Settings& s) {
@@ -316,7 +315,9 @@ void validate(const Settings& s) {
   at_least("distractors", s.lra.distractors, 0, 100);
   at_least("vocabulary", s.texts.vocabulary, 1);
   at_least("min-count", s.texts.min_count, 1);
-  require(s.width % s.heads == 0, fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
+  const bool has_heads = !is_of(TaskKind::users, s) || user_encoder_of(s) != UserEncoder::mean;
+  require(!has_heads || s.width % s.heads == 0,
+          fmt::format("--width {} is not a multiple of --heads {}", s.width, s.heads));
   require(s.warmup == 0 || s.epochs > 0 || s.warmup < s.steps,
           fmt::format("--warmup {} leaves nothing of --steps {}; make it shorter", s.warmup, s.steps));
   require(!s.profile || s.epochs > 0 || s.steps >= 20,

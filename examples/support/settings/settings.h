@@ -155,6 +155,7 @@ struct Settings {
   std::string device = "cpu";
   std::string precision = "float32";  ///< of matrix products: float32, tf32 or bfloat16 (see model_dtype)
   std::filesystem::path data = {};    ///< --data; for a run that was read, its --data at the start
+  bool began_with_stand_in = false;   ///< a run that was read learns from a stand-in, even if the set is there now
   std::filesystem::path out = {};
   bool tensorboard = false;
   bool resume = false;
@@ -215,6 +216,9 @@ std::string length_of(const Settings& settings);
 /// The name of a run in tables and pictures, its model and length: `preset nanogpt-cpu, layers 2, 40 steps`.
 std::string describe(const Settings& settings);
 
+/// The values of all options of the mechanism as words, also of `share`, with its defaults for those that are not
+/// set.
+std::map<std::string, std::string> all_options(const Settings& settings);
 /// The mechanism's options, such as an nn::FastmaxConfig, with the values that the settings give. Throws UsageError
 /// for an option that no mechanism of the model has, and for a value that an option does not take.
 std::any attention_options(const Settings& settings);

@@ -16,6 +16,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStandIn = "capital letters to sort";
 
+/// Throws UsageError for flags of byte pairs and of files, which generated letters do not have.
+void refuse_flags_of_articles(const Settings& s) {
+  refuse_for_generated("--vocabulary", s.summary.vocabulary != preset(s.task, s.preset).summary.vocabulary);
+  refuse_for_generated("--strict", s.summary.strict);
+}
+
 PublicSet public_set(const std::string& task) {
   if (task == "pubmed") {
     return {.name = "PubMed",
@@ -23,14 +29,18 @@ PublicSet public_set(const std::string& task) {
             .file = {},
             .files = "{train,val,test}.txt",
             .source = "published at https://github.com/armancohan/long-summarization",
-            .stand_in = kStandIn};
+            .stand_in = kStandIn,
+            .is_in = nullptr,
+            .check_stand_in = refuse_flags_of_articles};
   }
   return {.name = "CNN/DailyMail",
           .folder = "cnn-dailymail",
           .file = {},
           .files = "*.story in its folders, or {train,val,test}.jsonl",
           .source = "published at https://cs.nyu.edu/~kcho/DMQA",
-          .stand_in = kStandIn};
+          .stand_in = kStandIn,
+          .is_in = nullptr,
+          .check_stand_in = refuse_flags_of_articles};
 }
 
 /// The articles of one part of a folder, or nothing if it has none.

@@ -48,7 +48,8 @@ nn::TextOptions text_options(const Settings& s) {
 }
 
 /// Says on stderr that the data set was not found, and what is used instead.
-void report_stand_in(const char* set, const char* stand_in) {
+void report_stand_in(const Settings& settings, const char* set, const char* stand_in) {
+  if (settings.began_with_stand_in) return report_stand_in_again(set, stand_in);
   fmt::print(stderr, "no {} in {} (examples/fetch_data.sh gets it): taking {} instead\n", set, data_places(),
              stand_in);
 }
@@ -79,6 +80,7 @@ std::optional<FoundData> find_data(const Settings& settings, const std::string& 
     }
     return is_in(data) ? std::optional(FoundData{data, last_name(data)}) : std::nullopt;
   }
+  if (settings.began_with_stand_in) return std::nullopt;
   for (const fs::path& folder : data_folders()) {
     if (is_in(folder / name)) return FoundData{folder / name, name};
   }
@@ -103,6 +105,15 @@ std::string name_of(const nn::Mnist& mnist, const std::string& name) {
                          name);
 }
 
+bool is_stand_in(const std::string& name) {
+  const bool is_generated = name.starts_with("generated ");  // such as listops
+  return is_generated || name.starts_with("stand-in: ") || name.find(" (stand-in)") != std::string::npos;
+}
+
+void report_stand_in_again(const std::string& set, const std::string& stand_in) {
+  fmt::print(stderr, "the run began without {}: taking {} instead\n", set, stand_in);
+}
+
 bool same_data(const std::string& a, const std::string& b) {
   const auto sum = [](const std::string& name) {  // " (19 bytes, crc32 …)" of "my.txt (19 bytes, crc32 …)"
     const size_t begin = name.rfind(" (");
@@ -121,7 +132,7 @@ NamedText load_text(const Settings& settings) {
     }
     return {name_of(text, found->name), found->path, std::move(text)};
   }
-  report_stand_in("Tiny Shakespeare", "the sources of linnet");
+  report_stand_in(settings, "Tiny Shakespeare", "the sources of linnet");
   nn::CharText text = nn::CharText::of_this_project(options);
   return {name_of(text, "linnet's own sources (stand-in)"), {}, std::move(text)};
 }
@@ -134,7 +145,7 @@ NamedImages load_images(const Settings& settings) {
   if (settings.transpose) {
     throw UsageError("--transpose does not apply to drawn digits; leave it out, or name images with --data");
   }
-  report_stand_in("MNIST", "drawn digits");
+  report_stand_in(settings, "MNIST", "drawn digits");
   return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 

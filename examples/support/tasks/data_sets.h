@@ -14,7 +14,8 @@
 
 /// The data that programs train on. They are read from --data; without --data from $LINNET_DATA, from data/ beside
 /// the project's sources, or from data/ in the current folder. If the set is in none of these, a stand-in is used,
-/// and a line on stderr says so. A --data without the set is an IoError.
+/// and a line on stderr says so. A --data without the set is an IoError. A run that began with the stand-in goes on
+/// with it, even if the set is there by then.
 ///
 /// The name of data other than the published sets contains their file or folder, size and CRC-32. --resume compares
 /// these names.
@@ -53,6 +54,11 @@ struct NamedImages {
   nn::LabelledImages train;
   nn::LabelledImages test;
 };
+
+/// Whether data with this name were made, or chosen, because a set was absent.
+bool is_stand_in(const std::string& name);
+/// Says on stderr that a run which goes on began without the set, and takes the stand-in.
+void report_stand_in_again(const std::string& set, const std::string& stand_in);
 
 /// Whether two names of data mean the same bytes, even if their files have different names.
 bool same_data(const std::string& a, const std::string& b);

@@ -45,8 +45,8 @@ std::vector<LabelledText> read_jsonl(const std::filesystem::path& path, const La
 /// or those whose numbers the settings give.
 std::vector<LabelledText> read_tsv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                    MalformedLines& malformed);
-/// `.csv` without a header, as nn::read_csv reads it. It refuses a file with a malformed line, because after a
-/// missing quote nothing is certain. The columns are as in `.tsv`.
+/// `.csv` without a header, as RFC 4180 describes it. A row with more or fewer cells than the first, or with a quote
+/// without an end, is malformed. The columns are as in `.tsv`.
 std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                             MalformedLines& malformed);
 /// A folder with a folder for each label, whose files `*.txt` are its texts, in the order of their names. A folder

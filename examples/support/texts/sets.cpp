@@ -45,6 +45,15 @@ TextParts ratings_stand_in(const Settings& s) { return topic_texts(kRatings, s.l
 TextParts topics_stand_in(const Settings& s) { return topic_texts(kTopics, s.lra.data_seed); }
 TextParts ordered_stand_in(const Settings& s) { return ordered_texts(s.lra.data_seed); }
 
+/// Throws UsageError for flags that say how files are read.
+void refuse_flags_of_files(const Settings& s) {
+  const LabelledTextSettings published = preset(s.task, s.preset).texts;
+  refuse_for_generated("--format", s.texts.format != published.format);
+  refuse_for_generated("--text-field", s.texts.text_field != published.text_field);
+  refuse_for_generated("--label-field", s.texts.label_field != published.label_field);
+  refuse_for_generated("--strict", s.texts.strict);
+}
+
 /// The file that --data names itself, or the first of the set's files in the data folders. None if --stand-in
 /// uses other data. Throws as find_public.
 std::optional<FoundData> find_texts(const Settings& settings, const TextSet& set) {
@@ -87,7 +96,9 @@ const std::vector<TextSet>& text_sets() {
                  .file = "input.txt",
                  .files = "input.txt",
                  .source = "fetched by examples/fetch_data.sh",
-                 .stand_in = kTopicTexts},
+                 .stand_in = kTopicTexts,
+                 .is_in = nullptr,
+                 .check_stand_in = refuse_flags_of_files},
        .names = {"input.txt"},
        .read = read_play,
        .stand_in = [](const Settings& s) { return topic_texts(10, s.lra.data_seed); }},
@@ -97,7 +108,9 @@ const std::vector<TextSet>& text_sets() {
                  .file = "reviews_Electronics_5.json.gz",
                  .files = "reviews_Electronics_5.json.gz, or unpacked",
                  .source = "published at https://jmcauley.ucsd.edu/data/amazon/",
-                 .stand_in = kTopicTexts},
+                 .stand_in = kTopicTexts,
+                 .is_in = nullptr,
+                 .check_stand_in = refuse_flags_of_files},
        .names = {"reviews_Electronics_5.json.gz", "reviews_Electronics_5.json"},
        .read = read_ratings,
        .stand_in = ratings_stand_in},
@@ -107,7 +120,9 @@ const std::vector<TextSet>& text_sets() {
                  .file = "train",
                  .files = "{train,test}/{neg,pos}/*.txt",
                  .source = "published at https://ai.stanford.edu/~amaas/data/sentiment/",
-                 .stand_in = kOrderedTexts},
+                 .stand_in = kOrderedTexts,
+                 .is_in = nullptr,
+                 .check_stand_in = refuse_flags_of_files},
        .names = {"train"},
        .read = read_reviews_by_folders,
        .stand_in = ordered_stand_in},
@@ -117,7 +132,9 @@ const std::vector<TextSet>& text_sets() {
                  .file = "train/news.tsv",
                  .files = "train/news.tsv",
                  .source = "published at https://msnews.github.io",
-                 .stand_in = kTopicTexts},
+                 .stand_in = kTopicTexts,
+                 .is_in = nullptr,
+                 .check_stand_in = refuse_flags_of_files},
        .names = {"train/news.tsv"},
        .read = read_all,
        .stand_in = topics_stand_in},

@@ -321,7 +321,8 @@ TEST_CASE("bench: what it refuses") {
   refused({"layer", "--heads", "0"}, "--heads: 0 is not a whole number, 1 or more");
   refused({"kernels", "--side", "0"}, "--side: 0 is not a whole number, 1 or more");
   refused({"model", "--model", "vgg"}, "--model: vgg not in {batch_norm,gru,lenet,lstm,residual}");
-  refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 1 to 1000000000");
+  refused({"crossover", "--to", "0"}, "--to: 0 is not a whole number from 32 to 1000000000");
+  refused({"crossover", "--to", "31"}, "--to: 31 is not a whole number from 32 to 1000000000");
   refused({"scaling", "--head-dims", "16,0"}, "--head-dims: 0 is not a whole number, 1 or more");
   refused({"scaling", "--limit", "nan"}, "--limit: nan is not a number from 1e-06 to 1000000");
   refused({"scaling", "--limit", "0"}, "--limit: 0 is not a number");

@@ -66,7 +66,18 @@ TEST_CASE("lra: a folder that is taken is refused before data are made") {
 
 TEST_CASE("lra --sheet draws images of Pathfinder alone") {
   const Expressions shop;
-  done("lra", {"--task", "pathfinder", "--contour-length", "6", "--sheet", shop / "sheet.png"});
+  const Arguments sheet{"--task", "pathfinder", "--sheet", shop / "sheet.png"};
+  for (const Arguments& flag : {Arguments{"--attention", "fastmax2"},
+                                {"--steps", "5"},
+                                {"--lr", "7"},
+                                {"--resume"},
+                                {"--seed", "2"},
+                                {"--black-is-padding"}}) {
+    check_refused(run_program("lra", sheet + flag), 2, flag[0] + " does not apply to --sheet, which trains nothing");
+  }
+  CHECK(!fs::exists(shop / "sheet.png"));
+  done("lra", sheet + Arguments{"--preset", "lra-pathfinder-small", "--contour-length", "7", "--distractors", "1",
+                                "--data-seed", "2"});
   CHECK(fs::file_size(shop / "sheet.png") > 1000);
   check_refused(run_program("lra", {"--task", "text", "--sheet", shop / "x.png"}), 2,
                 "--sheet draws images of --task pathfinder, not of text; name that task");

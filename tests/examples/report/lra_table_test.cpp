@@ -84,6 +84,19 @@ TEST_CASE("lra --table: says where machines or threads differ, but not who chose
   CHECK(contains(table.err, "listops, preset lra-listops-small, 2000 steps: machines or threads differ"));
 }
 
+TEST_CASE("lra --table: says where one run was computed with several machines or numbers of threads") {
+  const TemporaryFolder folder;
+  write_run(folder / "run", {.settings = settings_for("listops", "lra-listops-small", "softmax")});
+  nlohmann::json config = config_of(folder / "run");
+  config["build"] = {"linnet 0.2.0; CPU, 1 threads (quota)", "linnet 0.2.0; CPU, 2 threads (quota)"};
+  write_bytes(folder / "run/config.json", config.dump());
+  const TableText table = table_of(folder.path());
+  CHECK(contains(table.own,
+                 "machines or threads differ, so that ms/step cannot be compared:\n softmax: linnet "
+                 "0.2.0; CPU, 1 threads\n softmax: linnet 0.2.0; CPU, 2 threads\n"));
+  CHECK(contains(table.err, "machines or threads differ"));
+}
+
 TEST_CASE("lra --table: which runs stand beside published ones") {
   const TemporaryFolder folder;
   const Settings whole = settings_for("listops", "lra-listops-nystrom", "fastmax2");
@@ -120,6 +133,39 @@ TEST_CASE("lra --table: which runs stand beside published ones") {
   CHECK(published(name + "40.00 - - - - -" + lineage + ", device cuda\n"));
 }
 
+TEST_CASE("lra --table: each sharing of parameters has a row, and only the preset's stands beside published ones") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, const std::vector<std::string>& share, double accuracy) {
+    Settings settings = settings_for("listops", "lra-listops", "fastformer");
+    if (!share.empty()) settings.share = share;
+    write_run(folder / name, {.settings = settings, .accuracy = accuracy});
+  };
+  run("default", {}, 0.32);
+  run("both", {"query-value", "heads"}, 0.33);
+  run("heads", {"heads"}, 0.34);
+  run("none", {"none"}, 0.35);
+  const TableText table = table_of(folder.path());
+  CHECK(table.err.empty());
+  CHECK(contains(table.own, "\nfastformer 1 32.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share query-value,heads 1 33.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share heads 1 34.00 - "));
+  CHECK(contains(table.own, "\nfastformer, share none 1 35.00 - "));
+  CHECK(contains(table.published, "\nfastformer 32.00 - - - - - linnet, presets lra-TASK\n"));
+  CHECK(!contains(table.published, "share"));
+}
+
+TEST_CASE("lra --table: flags that change no result divide no group, and hide no run from the published tables") {
+  const TemporaryFolder folder;
+  const Settings plain = settings_for("listops", "lra-listops", "linear");
+  Settings flagged = settings_for("listops", "lra-listops", "linear", 2);
+  flagged.lra.stand_in = true;
+  write_run(folder / "plain", {.settings = plain, .accuracy = 0.3});
+  write_run(folder / "flagged", {.settings = flagged, .accuracy = 0.4});
+  const TableText table = table_of(folder.path());
+  CHECK(contains(table.own, "\nlinear 1, 2 35.00 ± 7.07 (2 seeds) - "));
+  CHECK(contains(table.published, "\nlinear 35.00 ± 7.07 (2 seeds) - - - - - linnet, presets lra-TASK\n"));
+}
+
 TEST_CASE("lra --table: whether black is padding stands in the source, and other tasks beside both") {
   const TemporaryFolder folder;
   const std::string lineage = " linnet, presets lra-TASK";
@@ -145,7 +191,7 @@ TEST_CASE("lra --table: two runs for one place beside published ones are both li
   CHECK(contains(both.published, "\nlinear 20.00 - - - - - linnet, presets lra-TASK\n"));
   CHECK(contains(both.published, "\nlinear 30.00 - - - - - linnet, presets lra-TASK, listops (9 bytes)\n"));
   CHECK(both.err.empty());
-  twin.lra.stand_in = true;  // changes neither the source nor the data
+  twin.lra.black_is_padding = true;  // changes neither the source nor the data
   write_run(folder / "flag", {.settings = twin, .data = "listops (9 bytes)"});
   const std::string err = table_of(folder.path()).err;
   CHECK(err == "leaving out " + (folder / "flag").string() +

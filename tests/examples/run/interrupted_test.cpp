@@ -259,3 +259,16 @@ TEST_CASE("compare, interrupted and resumed, trains what is left, and no run aga
   CHECK(other.code == 2);
   CHECK(contains(other.err, "my runs/softmax has width 16, not 32; give the flags that it began with"));
 }
+
+TEST_CASE("own_attention compare, interrupted, names a command that goes on") {
+  const Workshop shop;
+  const Arguments flags =
+      shop.tiny("all") + Arguments{"--attention", "decay", "--steps", "800", "--eval-every", "50"};
+  ChildProgram run = start_interruptible("own_attention", Arguments{"compare"} + flags);
+  wait_for_lines(run, shop / "all/decay/metrics.jsonl", 3);
+  run.interrupt();
+  const Ended ended = run.wait();
+  REQUIRE(ended.code == 130);
+  check_done(go_on(ended));
+  CHECK(std::filesystem::exists(shop / "all/decay/model.safetensors"));
+}

@@ -117,6 +117,22 @@ TEST_CASE("ranks: every program is the same to the bit") {
   }
 }
 
+TEST_CASE("ranks: ablations divide each batch, and only one process prints and draws") {
+  const Workshop shop;
+  const auto flags = [&](const std::string& out) {
+    return sharded(shop, out) + Arguments{"--steps", "2", "--seeds", "1", "interaction"};
+  };
+  const auto table = [](const Ended& ended) {
+    CAPTURE(ended.err);
+    REQUIRE(ended.code == 0);
+    const size_t begin = ended.out.find("interaction  parameters");  // up to the line that names the folder
+    CHECK(ended.out.rfind("interaction  parameters") == begin);
+    return ended.out.substr(begin, ended.out.find('/', begin) - begin);
+  };
+  CHECK(table(run_ranks(2, "ablations", flags("two"))) == table(run_program("ablations", flags("one"))));
+  check_same(shop / "two/interaction/product-1337", shop / "one/interaction/product-1337");
+}
+
 TEST_CASE("ranks: a profile has the time in MPI, and results.json what a step waits for and sends") {
   const Workshop shop;
   const Ended ended =

@@ -12,7 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "support/run/model_maps.h"
+#include "support/run/run_folder.h"
 #include "tests/examples/plot/picture.h"
+#include "tests/examples/run/ended_checks.h"
 #include "tests/examples/run/tiny_run.h"
 
 using namespace linnet;
@@ -43,6 +45,12 @@ nlohmann::json last_metrics(const fs::path& run) {
 
 std::string step_of_checkpoint(const fs::path& run) {
   return read_safetensors(run / "checkpoint.safetensors").metadata.at("step");
+}
+
+/// Runs a program that looks for data in this folder.
+Ended run_with_data(const fs::path& data, const std::string& program, const Arguments& flags) {
+  const std::string command = "LINNET_DATA=\"$0\" exec " LINNET_BIN_DIR "/" + program + " \"$@\"";
+  return run_program("/bin/sh", Arguments{"-c", command, data} + flags);
 }
 
 /// Starts or resumes a run, and kills it when it has at least this many evaluations.
@@ -202,6 +210,55 @@ TEST_CASE("--resume --steps of as many as the run has made: it ends there, with 
   CHECK(fs::exists(shop / "run/model.safetensors"));
 }
 
+TEST_CASE("--resume: the seconds of steps that were made before the first evaluation's end count") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  ChildProgram child("train_text", shop.tiny("run") + Arguments{"--steps", "1000000", "--eval-every", "1000000"});
+  while (child.running() && (!fs::exists(run / "metrics.jsonl") || fs::is_empty(run / "metrics.jsonl"))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.interrupt(SIGTERM);
+  REQUIRE(child.wait().code == 130);
+  fs::copy(run, shop / "older", fs::copy_options::recursive);
+  const Arguments as_made{"--resume", "--steps", step_of_checkpoint(run)};
+  done("train_text", as_made + Arguments{"--out", run});
+  CHECK(last_metrics(run)["seconds"] > 0.3);
+  CHECK(last_metrics(run)["tokens_per_second"] > 0);
+
+  // A checkpoint of an older version does not have them.
+  Safetensors checkpoint = read_safetensors(shop / "older/checkpoint.safetensors");
+  CHECK(checkpoint.tensors.erase("seconds.unevaluated") == 1);
+  std::string& parts = checkpoint.metadata.at("linnet.parts");
+  parts.erase(parts.find(".seconds"), 8);
+  write_safetensors(shop / "older/checkpoint.safetensors", checkpoint);
+  done("train_text", as_made + Arguments{"--out", shop / "older"});
+  CHECK(last_metrics(shop / "older")["seconds"] == 0);
+}
+
+TEST_CASE("--resume with other threads: config.json has both, and a finished run keeps its own") {
+  const Workshop shop;
+  const fs::path run = shop / "run";
+  const Arguments resume{"--resume", "--out", run};
+  done("train_text", shop.tiny("run") + Arguments{"--threads", "1"});
+  const auto threads_of = [&] {
+    std::vector<std::string> threads;
+    for (const std::string& machine : examples::machines_of(run)) {
+      const size_t end = machine.find(" thread");
+      threads.push_back(machine.substr(end - 1, 1));
+    }
+    return threads;
+  };
+  const std::string config = read_bytes(run / "config.json");
+  done("train_text", resume + Arguments{"--threads", "2"});  // no step is left
+  CHECK(read_bytes(run / "config.json") == config);
+  done("train_text", resume + Arguments{"--threads", "2", "--steps", "30"});
+  CHECK(threads_of() == std::vector<std::string>{"1", "2"});
+  done("train_text", resume + Arguments{"--threads", "1", "--steps", "40"});
+  CHECK(threads_of() == std::vector<std::string>{"1", "2"});
+  done("sample", {run, "--tokens", "1"});
+}
+
 TEST_CASE("--resume --steps below the warm-up of the run: exit 2") {
   const Workshop shop;
   leave_unfinished(shop, "run");
@@ -291,16 +348,41 @@ TEST_CASE("--resume of runs that do not say where their data are: as before, --d
   CHECK(config_of(run)["data_path"] == (shop / "data").string());
 
   // Without --data, the data are looked for again, and may now be found in another folder.
-  const auto with_variable = [&](const fs::path& data, const Arguments& flags) {
-    const std::string command = "LINNET_DATA=\"$0\" exec " LINNET_BIN_DIR "/train_text \"$@\"";
-    return run_program("/bin/sh", Arguments{"-c", command, data} + flags);
-  };
   Arguments flags = shop.tiny("found");
   flags.erase(flags.begin(), flags.begin() + 2);  // --data
-  CHECK(with_variable(shop / "data", flags).code == 0);
+  CHECK(run_with_data(shop / "data", "train_text", flags).code == 0);
   CHECK_FALSE(config_of(shop / "found").contains("data_path"));
   fs::rename(shop / "data", shop / "elsewhere");
-  CHECK(with_variable(shop / "elsewhere", {"--resume", "--out", shop / "found"}).code == 0);
+  CHECK(run_with_data(shop / "elsewhere", "train_text", {"--resume", "--out", shop / "found"}).code == 0);
+}
+
+TEST_CASE("--resume of a run on a stand-in goes on with it, even if the set is there by then") {
+  if (stand_in_hidden("tinyshakespeare") || stand_in_hidden("mnist")) return;
+  const Workshop shop;
+  fs::create_directories(shop / "data/mnist");  // it would be tried, and lacks its files
+  fs::create_directories(shop / "data/amazon");
+  write_bytes(shop / "data/amazon/reviews_Electronics_5.json", "{}");
+  const auto goes_on = [&](const std::string& program, const Arguments& flags, const std::string& set) {
+    CAPTURE(program);
+    const Ended ended = run_with_data(shop / "data", program, flags);
+    CAPTURE(ended.err);
+    CHECK(ended.code == 0);
+    CHECK(ended.err.starts_with("the run began without " + set + ": taking "));
+  };
+  Arguments text = shop.tiny("text");
+  text.erase(text.begin(), text.begin() + 2);  // --data
+  done("train_text", text);
+  goes_on("train_text", {"--resume", "--steps", "30", "--out", shop / "text"}, "Tiny Shakespeare");
+  goes_on("attention_maps", {shop / "text", "--out", shop / "maps"}, "Tiny Shakespeare");
+  done("train_mnist", shop.tiny_images("images"));
+  goes_on("train_mnist", {"--resume", "--steps", "6", "--out", shop / "images"}, "MNIST");
+  const Arguments all = shop.tiny_images("all") + Arguments{"--task", "mnist", "--attention", "softmax"};
+  done("compare", all);
+  goes_on("compare", all + Arguments{"--resume"}, "MNIST");
+  done("classify", {"--task", "amazon", "--stand-in", "--steps", "2", "--layers", "1", "--width", "16", "--heads",
+                    "2", "--context", "16", "--out", shop / "texts"});
+  goes_on("classify", {"--task", "amazon", "--resume", "--steps", "4", "--out", shop / "texts"}, "Amazon reviews");
+  CHECK(run_with_data(shop / "data", "train_text", text + Arguments{"--out", shop / "new"}).err.empty());
 }
 
 TEST_CASE("a path of --data that is not UTF-8 stops no run") {

@@ -118,4 +118,9 @@ TEST_CASE("summarise: refusals") {
   refused({"--label-smoothing", "1"}, "--label-smoothing 1: must be from 0 to less than 1");
   refused({"--data", shop / "none"}, "there is no such file or folder");
   refused({"--batch", "33"}, "--batch 33: there are 32 articles to train on; lower it");
+  for (const Arguments& flag : {Arguments{"--vocabulary", "500"}, {"--strict"}}) {
+    check_refused(
+        run_program("summarise", Arguments{"--task", "pubmed", "--stand-in", "--out", shop / "refused"} + flag), 2,
+        flag[0] + " does not apply to the generated data that stand in for the public set; leave it out");
+  }
 }

@@ -309,6 +309,12 @@ TEST_CASE("classify says what stands in for absent data, and what is malformed")
   CHECK(contains(ended.out, "stand-in: generated texts"));
   CHECK(config_of(shop / "x")["data"].get<std::string>().starts_with("stand-in: "));
 
+  for (const Arguments& flag :
+       {Arguments{"--strict"}, {"--text-field", "x"}, {"--label-field", "y"}, {"--format", "csv"}}) {
+    const Arguments reviews{"--task", "amazon", "--stand-in", "--out", shop / "z"};
+    check_refused(run_program("classify", reviews + flag), 2, flag[0] + " does not apply to the generated data that");
+  }
+
   const std::string train = read_bytes(shop / "data/train.tsv");
   write_bytes(shop / "data/train.tsv", train + "no tab\n");
   const Ended rest = done("classify", shop.tiny("y"));

@@ -149,9 +149,28 @@ TEST_CASE("tsv: label and text, or columns by their numbers") {
 TEST_CASE("csv: quotes are doubled, and a row may have several lines") {
   CHECK(read("ag.csv", "\"3\",\"Wall St.\",\"Short \"\"sellers\"\",\nback\"\n4,a,b\n").lines ==
         "3|Wall St. Short \"sellers\",\nback\n4|a b\n");
-  CHECK(error_of("ag.csv", "3,a\n,b\n") == "ag.csv, row 2: column 1 is empty, where a label is expected");
+  CHECK(error_of("ag.csv", "3,a\n,b\n") == "ag.csv, line 2: column 1 is empty, where a label is expected");
   CHECK(error_of("ag.csv", "3,a\n4,\"b\n").find("line 2") != std::string::npos);
   CHECK(error_of("ag.csv", "3,a\n4,b,c\n").find("line 2: 3 cells") != std::string::npos);
+}
+
+TEST_CASE("csv: malformed rows are left out and counted, and end the program with --strict") {
+  const std::string ragged = "3,a,b\n4,c\n5,d,e\n6,f,g,h\n7,i,j\n";
+  CHECK(read("a.csv", ragged).lines == "3|a b\n5|d e\n7|i j\n");
+  CHECK(read("a.csv", ragged).malformed == 2);
+  CHECK(error_of("a.csv", ragged) == "a.csv, line 2: 2 cells, but the first row has 3");
+  CHECK(error_of("a.csv", "3,a\n4,b,c\n") ==
+        "a.csv, line 2: 3 cells, but the first row has 2; put a cell with ',' in it into double quotes");
+
+  const std::string stray = "3,\"a\nb\"\n4,\"c\" d\n\n5,e\n6,\"f\n7,g\n";
+  CHECK(read("a.csv", stray).lines == "3|a\nb\n5|e\n7|g\n");
+  CHECK(read("a.csv", stray).malformed == 2);
+  CHECK(error_of("a.csv", stray) ==
+        "a.csv, line 3: text follows the quote that ends a cell; inside of a cell, quotes are doubled");
+  CHECK(error_of("a.csv", "3,a\r\n4,\"b\r\n5,c\r\n") ==
+        "a.csv, line 2: a cell begins with a quote and has none at its end");
+  CHECK(read("a.csv", "\xEF\xBB\xBF\"3\",caf\xE9\r4,\"\"\"b\"\"\"").lines == "3|caf\xE9\n4|\"b\"\n");
+  CHECK_THROWS_WITH_AS(read("a.csv", "\r\n"), doctest::Contains("has no text with a label in it"), IoError);
 }
 
 TEST_CASE("formats that are not there, and columns that cannot be") {

@@ -36,6 +36,13 @@ Arguments small_run(const fs::path& out) {
   return small_model(out) + Arguments{"--users", "60", "--test-users", "20"};
 }
 
+/// The flags without this one and its value.
+Arguments without(const std::string& flag, Arguments flags) {
+  const auto at = std::ranges::find(flags, flag);
+  flags.erase(at, at + 2);
+  return flags;
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 nlohmann::json results_in(const fs::path& run) { return nlohmann::json::parse(read_bytes(run / "results.json")); }
@@ -71,7 +78,10 @@ TEST_CASE(
   CHECK(evaluations(folder / "a/fastformer").size() == 4);
   for (const std::string encoder : {"nrms", "mean"}) {
     CAPTURE(encoder);
-    const Ended other = done("recommend", small_run(folder / encoder) + Arguments{"--encoder", encoder});
+    const Arguments flags = encoder == "mean"
+                                ? without("--heads", small_run(folder / encoder)) + Arguments{"--width", "15"}
+                                : small_run(folder / encoder);
+    const Ended other = done("recommend", flags + Arguments{"--encoder", encoder});
     CHECK(has(other.out, "\n" + encoder + " "));
     CHECK(has(other.out, "encoder " + encoder));
   }
@@ -215,6 +225,8 @@ TEST_CASE("recommend and convert: what they refuse") {
   refused("recommend", {"--lr", "nan"}, 2, "--lr nan: must lie from 0 to 1000");
   refused("recommend", {"--layers", "1001"}, 2, "--layers 1001: must be at most 1000");
   refused("recommend", {"--batch", "61"}, 2, "--batch 61: there are 60 clicks to learn from; lower it");
+  refused("recommend", {"--encoder", "mean", "--heads", "8"}, 2,
+          "--heads does not apply to --encoder mean, which has no layers; leave it out");
   refused("recommend", {"--encoder", "none"}, 2, "--encoder: none not in {layers,nrms,mean}");
   refused("recommend", {"--encoder", "nrms", "--attention", "fastformer"}, 2,
           "--encoder nrms does not apply to --attention fastformer; leave one of them out");
