@@ -6,6 +6,7 @@
 
 #include "support/run/model_maps.h"
 #include "tests/examples/plot/picture.h"
+#include "tests/examples/run/ended_checks.h"
 #include "tests/examples/run/tiny_run.h"
 #include "tests/nn/data/idx_file.h"
 #include "tests/support/gpu.h"
@@ -239,7 +240,7 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
 }
 
 TEST_CASE("attention_maps: another data set than the one that the model learned from is refused") {
-  if (std::filesystem::exists(std::filesystem::path(LINNET_SOURCE_DIR) / "data")) return;
+  if (stand_in_hidden("")) return;
   const Workshop shop;
   train_text(shop, "softmax");
   std::string config = read_bytes(shop / "softmax/config.json");  // as for a run without --data

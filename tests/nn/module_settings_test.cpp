@@ -33,6 +33,23 @@ std::string refusal_of(nn::Module& model, const std::filesystem::path& path) {
   return "";
 }
 
+/// A model of one layer.
+template <class Layer, class... Args>
+std::unique_ptr<nn::Module> model_of(Generator& rng, const Args&... args) {
+  auto model = std::make_unique<nn::Sequential>(rng);
+  model->add<Layer>(args...);
+  return model;
+}
+
+/// Checks that `to` refuses the state of `from`, because they differ in a setting.
+void check_differs(const std::string& setting, const std::unique_ptr<nn::Module>& from,
+                   const std::unique_ptr<nn::Module>& to) {
+  CAPTURE(setting);
+  CHECK(from->load_state(*from).settings.empty());
+  CHECK_THROWS_WITH_AS(to->load_state(*from), doctest::Contains(("different: " + setting + " is ").c_str()),
+                       ValueError);
+}
+
 }  // namespace
 
 TEST_CASE("Module: a file names the model's settings, and a model with others refuses it before it copies") {
@@ -123,6 +140,63 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
       {"projections",
        {.mechanism = "fastformer"},
        {.mechanism = "fastformer", .options = nn::FastformerConfig{.projections = 4}}},
+      {"window",
+       {.mechanism = "longformer"},
+       {.mechanism = "longformer", .options = nn::LongformerConfig{.window = 8}}},
+      {"dilation",
+       {.mechanism = "longformer"},
+       {.mechanism = "longformer", .options = nn::LongformerConfig{.dilation = {2}}}},
+      {"dilation",
+       {.mechanism = "longformer"},
+       {.mechanism = "longformer", .options = nn::LongformerConfig{.dilation = {1, 2}}}},
+      {"global_tokens",
+       {.mechanism = "longformer"},
+       {.mechanism = "longformer", .options = nn::LongformerConfig{.global_tokens = 2}}},
+      {"block", {.mechanism = "bigbird"}, {.mechanism = "bigbird", .options = nn::BigBirdConfig{.block = 8}}},
+      {"random_blocks",
+       {.mechanism = "bigbird"},
+       {.mechanism = "bigbird", .options = nn::BigBirdConfig{.random_blocks = 2}}},
+      {"window",
+       {.mechanism = "poolingformer"},
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.window = 8}}},
+      {"window2",
+       {.mechanism = "poolingformer"},
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.window2 = 8}}},
+      {"pooling",
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.pooling = TokenPooling::Kind::mean}},
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.pooling = TokenPooling::Kind::max}}},
+      {"kernel",
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.pooling = TokenPooling::Kind::mean}},
+       {.mechanism = "poolingformer",
+        .options = nn::PoolingformerConfig{.pooling = TokenPooling::Kind::mean, .kernel = 3}}},
+      {"stride",
+       {.mechanism = "poolingformer"},
+       {.mechanism = "poolingformer", .options = nn::PoolingformerConfig{.stride = 2}}},
+      {"hashes", {.mechanism = "reformer"}, {.mechanism = "reformer", .options = nn::ReformerConfig{.hashes = 2}}},
+      {"chunk", {.mechanism = "reformer"}, {.mechanism = "reformer", .options = nn::ReformerConfig{.chunk = 8}}},
+      {"scale", {.mechanism = "reformer"}, {.mechanism = "reformer", .options = nn::ReformerConfig{.scale = 0.5}}},
+      {"released",
+       {.mechanism = "reformer"},
+       {.mechanism = "reformer", .options = nn::ReformerConfig{.released = true}}},
+      {"informer_factor",
+       {.mechanism = "informer"},
+       {.mechanism = "informer", .options = nn::InformerConfig{.factor = 3}}},
+      {"informer_queries",
+       {.mechanism = "informer"},
+       {.mechanism = "informer", .options = nn::InformerConfig{.queries = 3}}},
+      {"fastmax_scale",
+       {.mechanism = "fastmax1"},
+       {.mechanism = "fastmax1", .options = nn::FastmaxConfig{.scale = 0.1}}},
+      {"fastmax_scale",
+       {.mechanism = "fastmax2"},
+       {.mechanism = "fastmax2", .options = nn::FastmaxConfig{.scale = FastmaxScale::sqrt}}},
+      // These change the shape of a tensor.
+      {"attention.omega",
+       {.mechanism = "performer"},
+       {.mechanism = "performer", .options = nn::PerformerConfig{.features = 8}}},
+      {"attention.e",
+       {.mechanism = "linformer"},
+       {.mechanism = "linformer", .options = nn::LinformerConfig{.rank = 8}}},
   };
   for (const auto& [setting, from, to] : changes) {
     const auto build = [&](nn::AttentionConfig config) {
@@ -132,8 +206,55 @@ TEST_CASE("Module: every option of an attention that changes its result is a set
     };
     build(from)->save(path);
     CHECK(refusal_of(*build(from), path).empty());
-    CHECK_MESSAGE(refusal_of(*build(to), path).find("different: " + setting + " is ") != std::string::npos, setting);
+    CHECK_MESSAGE(refusal_of(*build(to), path).find("different: " + setting + " is ") != std::string::npos,
+                  from.mechanism, ": ", setting);
   }
+}
+
+TEST_CASE("Module: every option of a layer that changes its result is a setting, and so is share_layers") {
+  Generator rng(1);
+  const auto conv1d = [&](const nn::Conv1dConfig& config) { return model_of<nn::Conv1d>(rng, 4, 4, 3, config); };
+  check_differs("stride", conv1d({}), conv1d({.stride = 2}));
+  check_differs("padding", conv1d({}), conv1d({.padding = 1}));
+  check_differs("padding", conv1d({}), conv1d({.padding = "same"}));
+  check_differs("dilation", conv1d({}), conv1d({.dilation = 2}));
+  check_differs("groups", conv1d({}), conv1d({.groups = 2}));
+  const auto conv2d = [&](const nn::Conv2dConfig& config) { return model_of<nn::Conv2d>(rng, 4, 4, 3, config); };
+  check_differs("stride", conv2d({}), conv2d({.stride = {1, 2}}));
+  check_differs("padding", conv2d({}), conv2d({.padding = {1, 0}}));
+  check_differs("padding", conv2d({}), conv2d({.padding = "same"}));
+  check_differs("dilation", conv2d({}), conv2d({.dilation = {2, 1}}));
+  check_differs("groups", conv2d({}), conv2d({.groups = 2}));
+  const auto transposed = [&](const nn::ConvTranspose2dConfig& config) {
+    return model_of<nn::ConvTranspose2d>(rng, 4, 4, 3, config);
+  };
+  check_differs("stride", transposed({}), transposed({.stride = {1, 2}}));
+  check_differs("padding", transposed({}), transposed({.padding = {1, 0}}));
+  check_differs("output_padding", transposed({.stride = 2}), transposed({.stride = 2, .output_padding = {0, 1}}));
+  check_differs("groups", transposed({}), transposed({.groups = 2}));
+  check_differs("dilation", transposed({}), transposed({.dilation = {2, 1}}));
+
+  const auto layer_norm = [&](double eps) {
+    return model_of<nn::LayerNorm>(rng, 4, nn::LayerNormConfig{.eps = eps});
+  };
+  check_differs("eps", layer_norm(1e-5), layer_norm(1e-6));
+  check_differs("eps", model_of<nn::RMSNorm>(rng, 4, 1e-5), model_of<nn::RMSNorm>(rng, 4, 1e-6));
+  const auto batch_norm = [&](double eps) {
+    return model_of<nn::BatchNorm1d>(rng, 4, nn::BatchNormConfig{.eps = eps});
+  };
+  check_differs("eps", batch_norm(1e-5), batch_norm(1e-6));
+  const auto group_norm = [&](int64_t groups, double eps) {
+    return model_of<nn::GroupNorm>(rng, groups, 4, nn::GroupNormConfig{.eps = eps});
+  };
+  check_differs("eps", group_norm(2, 1e-5), group_norm(2, 1e-6));
+  check_differs("num_groups", group_norm(2, 1e-5), group_norm(4, 1e-5));
+
+  const auto images = [&](bool share_layers) -> std::unique_ptr<nn::Module> {
+    return std::make_unique<nn::PatchClassifier>(
+        rng, nn::PatchClassifierConfig{
+                 .side = 8, .share_layers = share_layers, .block = {.attention = {.width = 8, .heads = 2}}});
+  };
+  check_differs("share_layers", images(false), images(true));
 }
 
 TEST_CASE("Module: load_state of a module compares settings, as load of a file does") {

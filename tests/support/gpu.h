@@ -31,6 +31,12 @@ inline bool gpu_answers() {
   }
 }
 
+/// Whether no GPU can be used. If one can, it prints that the test `what` was skipped; the test then returns.
+inline bool lacks_gpu(const std::string& what) {
+  if (gpu_answers()) std::printf("SKIPPED: %s: there is a GPU\n", what.c_str());
+  return !gpu_answers();
+}
+
 /// Whether LINNET_CUDA_CHECK makes the host wait for each kernel. If so, no error is reported late, and no graph is
 /// recorded.
 inline bool waits_for_kernels() {

@@ -2,11 +2,14 @@
 
 #include "support/lra/images.h"
 
+#include <cstdio>
+
 #include <doctest/doctest.h>
 #include <linnet/core/error.h>
 
 #include "support/settings/program.h"
 #include "tests/examples/lra/surroundings.h"
+#include "tests/examples/run/ended_checks.h"
 #include "tests/nn/data/idx_file.h"
 #include "tests/support/cut_file.h"
 #include "tests/support/files.h"
@@ -15,6 +18,7 @@
 
 using namespace linnet;
 using namespace linnet::examples;
+using linnet::examples::test::stand_in_hidden;
 using linnet::examples::test::Surroundings;
 using linnet::test::cut_everywhere;
 using linnet::test::gzipped;
@@ -172,7 +176,10 @@ TEST_CASE("image: Fashion-MNIST stands in for CIFAR-10 only where that is absent
   CHECK(load_cifar(settings).name.starts_with("cifar-10-batches-bin ("));
   fs::remove_all(folder / "cifar-10-batches-bin");
   fs::remove_all(folder / "fashion-mnist");
-  if (fs::exists("/usr/share/datasets/fashion-mnist")) return;
+  if (fs::exists("/usr/share/datasets/fashion-mnist")) {
+    std::printf("SKIPPED: the error without Fashion-MNIST: Debian's package is installed\n");
+    return;
+  }
   CHECK_THROWS_WITH_AS(load_cifar(settings), doctest::Contains("install Debian's package dataset-fashion-mnist"),
                        IoError);
 }
@@ -195,7 +202,7 @@ TEST_CASE("digits: MNIST's pixels one by one") {
 }
 
 TEST_CASE("digits: drawn digits stand in for MNIST only with --stand-in") {
-  if (fs::exists(fs::path(LINNET_SOURCE_DIR) / "data/mnist")) return;
+  if (stand_in_hidden("mnist")) return;
   const TemporaryFolder folder;
   const Surroundings surroundings(folder.path(), folder.path());
   const Quiet quiet(STDERR_FILENO);

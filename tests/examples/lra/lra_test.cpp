@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -210,6 +211,7 @@ TEST_CASE("lra: the numbers of every preset are the published ones") {
                               {"listops", "-small", 32, 200, 2000, 256, 1e-3, 0},
                               {"image", "-small", 64, 200, 2000, 256, 1e-3, 0},
                               {"pathfinder", "-small", 64, 300, 3000, 1024, 1e-3, 0},
+                              {"digits", "", 64, 1000, 50000, 784, 1e-3, 1},
                               {"digits", "-small", 64, 200, 2000, 196, 1e-3, 0}};
   for (const Row& row : rows) {
     const std::string name = std::string("lra-") + row.task + row.name;
@@ -224,9 +226,13 @@ TEST_CASE("lra: the numbers of every preset are the published ones") {
     CHECK(std::tuple(s.layers, s.heads, s.width, s.feed_forward) == std::tuple(2, 2, 64, 2));
     CHECK(std::tuple(s.dropout, s.attention_dropout, s.beta1, s.beta2, s.eps, s.weight_decay) ==
           std::tuple(0.1, 0.1, 0.9, 0.999, 1e-6, 0.0));
-    CHECK(s.options["performer_features"] == (row.name == std::string("-nystrom") ? "256"
-                                              : *row.name == '\0'                 ? "128"
-                                                                                  : ""));
+    std::map<std::string, std::string> options = {
+        {"linformer_rank", "128"}, {"performer_features", "128"}, {"informer_queries", "128"}, {"hashes", "2"},
+        {"block", "64"},           {"random_blocks", "3"}};
+    if (name.ends_with("-nystrom")) options["linformer_rank"] = options["performer_features"] = "256";
+    if (name.ends_with("-small")) options = {};
+    CHECK(s.options == options);
+    CHECK(s.own_options.empty());
     s.options = {};
     CHECK(examples::describe_model(s).starts_with("preset " + name));
     CHECK(examples::describe_model(s).find("warmup") == std::string::npos);

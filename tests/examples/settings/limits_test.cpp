@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -66,7 +67,7 @@ TEST_CASE("threads: a process in a group with a quota of one processor starts on
   fs::create_directory(group, refused);
   if (!fs::exists(quota, refused) || std::getenv("LINNET_NUM_THREADS") != nullptr) {
     fs::remove(group, refused);
-    MESSAGE("no control group with a quota may be made here");
+    std::printf("SKIPPED: no control group with a quota may be made here\n");
     return;
   }
   write_bytes(quota, version1 ? "100000" : "100000 100000");

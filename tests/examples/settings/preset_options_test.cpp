@@ -3,6 +3,8 @@
 #include <any>
 #include <map>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -29,6 +31,32 @@ Windows pooling_windows(const std::string& task, const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("presets: sizes and training as in table 9 of Wu et al. 2021") {
+  struct Row {
+    const char *task, *name;
+    int64_t layers;
+    double lr;
+    int64_t batch, epochs, context;
+  };
+  const int64_t unset = Settings{}.context;  // tasks of users have lengths of their own
+  const std::vector<Row> rows{{"amazon", "classify-amazon", 2, 1e-3, 64, 3, 512},
+                              {"imdb", "classify-imdb", 2, 1e-3, 64, 3, 1024},
+                              {"mind-topics", "classify-mind-topics", 2, 1e-3, 64, 3, 2048},
+                              {"own-texts", "classify-own-texts", 2, 1e-3, 64, 3, 512},
+                              {"recommendation", "mind", 1, 1e-4, 64, 3, unset},
+                              {"conversion", "conversion", 1, 1e-4, 64, 3, unset},
+                              {"cnn-dailymail", "summarise-cnn-dailymail", 4, 1e-4, 32, 12, 2048},
+                              {"pubmed", "summarise-pubmed", 2, 1e-4, 32, 15, 4096}};
+  for (const Row& row : rows) {
+    CAPTURE(row.name);
+    const Settings s = preset(row.task, row.name);
+    CHECK(std::tuple(s.layers, s.lr, s.min_lr) == std::tuple(row.layers, row.lr, row.lr));
+    CHECK(std::tuple(s.batch, s.epochs, s.steps, s.context) == std::tuple(row.batch, row.epochs, 0, row.context));
+    CHECK(std::tuple(s.heads, s.width, s.dropout, s.attention_dropout) == std::tuple(16, 256, 0.2, 0.0));
+    CHECK(std::tuple(s.beta1, s.beta2, s.weight_decay) == std::tuple(0.9, 0.999, 0.0));
+  }
+}
 
 TEST_CASE("presets: Poolingformer's windows are its own, as in table 9 of Wu et al. 2021") {
   CHECK(pooling_windows("amazon", "classify-amazon") == Windows(64, 128));

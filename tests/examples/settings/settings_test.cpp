@@ -34,19 +34,24 @@ std::string refusal(const Settings& from, Change&& change) {
 TEST_CASE("presets: the published settings, each valid as it is") {
   const Settings cpu = preset("shakespeare", "nanogpt-cpu");
   CHECK(cpu.layers == 4);
+  CHECK(cpu.heads == 4);
   CHECK(cpu.width == 128);
   CHECK(cpu.context == 64);
   CHECK(cpu.batch == 12);
   CHECK(cpu.steps == 2000);
+  CHECK(cpu.warmup == 100);
   CHECK(cpu.beta2 == 0.99);
   const Settings gpu = preset("shakespeare", "nanogpt-gpu");
   CHECK(gpu.layers == 6);
   CHECK(gpu.width == 384);
   CHECK(gpu.dropout == 0.2);
   const Settings mnist = preset("mnist", "mnist-small");
+  CHECK(mnist.heads == 4);
   CHECK(mnist.width == 96);
   CHECK(mnist.feed_forward == 2);
+  CHECK(mnist.batch == 128);
   CHECK(mnist.epochs == 10);
+  CHECK(mnist.warmup == 0);
   for (const Settings& settings : {cpu, gpu, mnist}) {
     for (const nn::Mechanism& mechanism : nn::mechanisms()) {
       if (settings.task != "mnist" && !mechanism.causal) continue;

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <linnet/core/error.h>
+#include <linnet/nn/data/subset.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
@@ -356,7 +357,7 @@ TEST_CASE("Loader: options that cannot work are refused") {
 }
 
 TEST_CASE("Loader: a device that does not answer is an error of the batch") {
-  if (test::gpu_answers()) return;
+  if (!test::lacks_gpu("batches for a device that does not answer")) return;
   const Numbers data(10);
   for (const int64_t prefetch : {0, 2}) {
     nn::Loader loader(data, {.batch = 4, .prefetch = prefetch, .device = Device::cuda});
@@ -366,13 +367,18 @@ TEST_CASE("Loader: a device that does not answer is an error of the batch") {
 
 TEST_CASE("gpu: Loader: batches arrive on the GPU as they leave the CPU") {
   if (!test::has_gpu("batches for the GPU")) return;
-  const Numbers data(1000);
+  const nn::TensorDataset data({arange(1000), arange(1000) * 2, arange(1000) * 3});
   nn::Loader here(data, {.batch = 7, .seed = 3}), there(data, {.batch = 7, .seed = 3, .device = Device::cuda});
-  for (const auto& [inputs, targets] : here) {
+  for (const nn::Batch& expected : here) {
     const nn::Batch batch = *there.next();
-    REQUIRE(batch.inputs.device() == Device::cuda);
-    CHECK(batch.inputs.to_vector<int64_t>() == inputs.to_vector<int64_t>());
-    CHECK(batch.targets.to_vector<int64_t>() == targets.to_vector<int64_t>());
+    const auto check = [](const Tensor& on_gpu, const Tensor& on_cpu) {
+      REQUIRE(on_gpu.device() == Device::cuda);
+      CHECK(on_gpu.to_vector<int64_t>() == on_cpu.to_vector<int64_t>());
+    };
+    check(batch.inputs, expected.inputs);
+    check(batch.targets, expected.targets);
+    REQUIRE(batch.others.size() == 1);
+    check(batch.others[0], expected.others[0]);
   }
 }
 

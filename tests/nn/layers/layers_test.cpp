@@ -7,9 +7,12 @@
 #include <linnet/linnet.h>
 
 #include "tests/support/near.h"
+#include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 using namespace linnet;
 using linnet::test::near;
+using linnet::test::same_bits;
 
 TEST_CASE("Linear, Embedding: initial values as in PyTorch") {
   Generator rng(3);
@@ -53,6 +56,42 @@ TEST_CASE("Convolutions: initial values as in PyTorch, options, and errors at co
                        doctest::Contains("both numbers of channels must be multiples of groups, 2"), ValueError);
   CHECK_THROWS_AS(nn::Conv1d(net, "c", 4, 0, 3), ValueError);
   CHECK_THROWS_AS(nn::ConvTranspose2d(net, "d", 4, 6, 3, {.groups = 4}), ValueError);
+}
+
+TEST_CASE("Convolutions: every option reaches the op") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  const auto input = [](const Shape& shape) { return test::uniform(shape, 1).to(DType::float32); };
+
+  const Tensor signal = input({2, 8, 30});
+  const nn::Conv1d of_signals(net, "of_signals", 8, 12, 5, {.stride = 2, .padding = 1, .dilation = 3, .groups = 4});
+  CHECK(same_bits(of_signals(signal), conv1d(signal, of_signals.weight(), of_signals.bias(),
+                                             {.stride = 2, .padding = 1, .dilation = 3, .groups = 4})));
+  const Tensor image = input({2, 7, 30, 40});
+  const nn::Conv2d conv(net, "conv", 7, 14, {3, 4},
+                        {.stride = {2, 3}, .padding = {4, 1}, .dilation = {5, 6}, .groups = 7});
+  CHECK(same_bits(conv(image), conv2d(image, conv.weight(), conv.bias(),
+                                      {.stride = {2, 3}, .padding = {4, 1}, .dilation = {5, 6}, .groups = 7})));
+  const nn::ConvTranspose2d transposed(
+      net, "transposed", 7, 14, {3, 4},
+      {.stride = {8, 9}, .padding = {1, 2}, .output_padding = {3, 4}, .groups = 7, .dilation = {5, 6}});
+  const Tensor small = input({2, 7, 5, 4});
+  CHECK(same_bits(
+      transposed(small),
+      conv_transpose2d(
+          small, transposed.weight(), transposed.bias(),
+          {.stride = {8, 9}, .padding = {1, 2}, .output_padding = {3, 4}, .groups = 7, .dilation = {5, 6}})));
+}
+
+TEST_CASE("Norms: eps is added to the variance, or to the mean square") {
+  Generator rng(3);
+  nn::Sequential net(rng);
+  const auto first = [](const Tensor& y) { return y.to_vector<double>()[0]; };
+  const Tensor x = tensor({1.0, -1.0});  // mean 0, variance 1
+  CHECK(first(nn::LayerNorm(net, "layer", 2, {.eps = 3})(x)) == near(0.5, 1e-6));
+  CHECK(first(nn::RMSNorm(net, "rms", 2, 3)(x)) == near(0.5, 1e-6));
+  CHECK(first(nn::GroupNorm(net, "group", 1, 2, {.eps = 3})(x.reshape({1, 2}))) == near(0.5, 1e-6));
+  CHECK(first(nn::BatchNorm1d(net, "batch", 1, {.eps = 3})(x.reshape({2, 1}))) == near(0.5, 1e-6));
 }
 
 TEST_CASE("Poolings in a Sequential") {

@@ -69,6 +69,22 @@ TEST_CASE("clip_grad_norm_: the bits of each gradient's norm, whatever its dtype
   CHECK(nn::clip_grad_norm_(parameters, 1e9, 1).item<double>() > nn::clip_grad_norm_(parameters, 1e9).item<double>());
 }
 
+TEST_CASE("grad_norm and clip_grad_norm_: norms of other types") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Tensor a = leaf({0, 0}), b = leaf({0});
+  a.set_grad(tensor({1, -2}, DType::float64));
+  b.set_grad(tensor({4}, DType::float64));
+  CHECK(nn::grad_norm({a, b}, 1).item<double>() == near(7));
+  CHECK(nn::grad_norm({a, b}, 3).item<double>() == near(std::cbrt(1 + 8 + 64)));
+  CHECK(nn::grad_norm({a, b}, infinity).item<double>() == 4);
+  CHECK(nn::clip_grad_norm_({a, b}, 3.5, 1).item<double>() == near(7));
+  CHECK(nn::clip_grad_norm_({a, b}, 1, infinity).item<double>() == near(2, 1e-6));
+  const std::vector<double> clipped = a.grad().to_vector<double>();
+  CHECK(clipped[0] == near(0.25, 2e-6));
+  CHECK(clipped[1] == near(-0.5, 2e-6));
+  CHECK(b.grad().item<double>() == near(1, 2e-6));
+}
+
 TEST_CASE("clip_grad_value_") {
   Tensor a = leaf({0, 0, 0});
   a.set_grad(tensor({-3, 0.2, 1}, DType::float64));

@@ -5,6 +5,7 @@
 
 #include <linnet/linnet.h>
 
+#include "tests/nn/optim/fixed_gradients.h"
 #include "tests/support/leaf.h"
 #include "tests/support/near.h"
 #include "tests/support/values.h"
@@ -12,23 +13,8 @@
 using namespace linnet;
 using linnet::test::leaf;
 using linnet::test::near;
-
-namespace {
-
-/// One gradient, the same for all.
-void set_grads(const std::vector<Tensor>& parameters, double value) {
-  for (Tensor parameter : parameters) parameter.set_grad(full_like(parameter.detach(), value));
-}
-
-/// Steps along a fixed sequence of gradients.
-void run(nn::Optimizer& optimizer, const std::vector<Tensor>& parameters, int begin, int end) {
-  for (int step = begin; step < end; ++step) {
-    set_grads(parameters, std::sin(1.0 + step));
-    optimizer.step();
-  }
-}
-
-}  // namespace
+using linnet::test::run;
+using linnet::test::set_grads;
 
 TEST_CASE("SGD: by hand") {
   Tensor p = leaf({1, 2});
@@ -85,6 +71,12 @@ TEST_CASE("RMSprop, Lion and Muon: first steps by hand") {
     singular = 3.4445 * singular - 4.7750 * std::pow(singular, 3) + 2.0315 * std::pow(singular, 5);
   }
   CHECK(allclose(m, eye(3, -1, DType::float64) * -singular, 1e-12));
+
+  Tensor number = zeros({1, 1}, DType::float64).set_requires_grad();
+  nn::Muon once({number}, {.lr = 1, .momentum = 0, .a = 3, .b = -2, .c = 4, .eps = 4, .ns_steps = 1});
+  set_grads({number}, 2);
+  once.step();  // X = 2/4, A = X² = 1/4: 3·X + (−2·A + 4·A²)·X
+  CHECK(number.item<double>() == near(-(1.5 + (-0.5 + 0.25) * 0.5)));
 }
 
 TEST_CASE("Muon: a transposed matrix takes transposed steps, and a gradient of zeros none") {
@@ -309,91 +301,4 @@ TEST_CASE("optimizers: a step edits in place, and backward notices") {
   set_grads({p}, 1);
   optimizer.step();
   CHECK_THROWS_AS(backward(loss), AutogradError);
-}
-
-TEST_CASE("optimizers: a resumed run is the uninterrupted one to the bit") {
-  const auto check = [](auto make) {
-    const auto start = [] {
-      return std::vector<Tensor>{tensor({1, 2, 3}, {1, 3}, DType::float64).set_requires_grad(),
-                                 tensor({-1}, {1, 1}, DType::float64).set_requires_grad()};
-    };
-    const std::vector<Tensor> whole = start(), first = start(), second = start();
-    const auto uninterrupted = make(whole);
-    run(*uninterrupted, whole, 0, 20);
-
-    const auto before = make(first);
-    run(*before, first, 0, 7);
-    const auto after = make(second);
-    for (size_t i = 0; i < first.size(); ++i) {
-      const NoGrad guard;
-      Tensor(second[i]).copy_(first[i]);
-    }
-    before->set_lr(0.03, 0);
-    after->load_state(before->state());
-    CHECK(*after->groups()[0].lr == 0.03);
-    after->set_lr(*uninterrupted->groups()[0].lr);
-    run(*after, second, 7, 20);
-    for (size_t i = 0; i < whole.size(); ++i) CHECK(whole[i].to_vector<double>() == second[i].to_vector<double>());
-  };
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1}); });
-  check([](const std::vector<Tensor>& p) {
-    return std::make_unique<nn::SGD>(p, nn::SgdConfig{.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
-  });
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Adam>(p, nn::AdamConfig{.lr = 0.1}); });
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::AdamW>(p, nn::AdamWConfig{.lr = 0.1}); });
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::RMSprop>(p, nn::RmsPropConfig{.lr = 0.1}); });
-  check([](const std::vector<Tensor>& p) {
-    return std::make_unique<nn::RMSprop>(p, nn::RmsPropConfig{.lr = 0.1, .momentum = 0.9, .centered = true});
-  });
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Lion>(p, nn::LionConfig{.lr = 0.1}); });
-  check([](const std::vector<Tensor>& p) { return std::make_unique<nn::Muon>(p, nn::MuonConfig{.lr = 0.1}); });
-}
-
-TEST_CASE("RMSprop: keeps only the moments that it needs") {
-  const std::vector<Tensor> p = {leaf({1, 2})};
-  const auto moments = [&](const nn::RmsPropConfig& config) {
-    nn::RMSprop optimizer(p, config);
-    run(optimizer, p, 0, 1);
-    return optimizer.state().size() - 3;  // lr, weight_decay and steps
-  };
-  CHECK(moments({}) == 1);
-  CHECK(moments({.momentum = 0.9}) == 2);
-  CHECK(moments({.centered = true}) == 2);
-  CHECK(moments({.momentum = 0.9, .centered = true}) == 3);
-}
-
-TEST_CASE("optimizers: a state that does not fit is refused") {
-  const std::vector<Tensor> p = {leaf({1, 2})};
-  nn::AdamW adam(p);
-  nn::SGD sgd(p), momentum(p, {.momentum = 0.9});
-  run(adam, p, 0, 1);
-  run(sgd, p, 0, 1);
-  CHECK_THROWS_WITH_AS(sgd.load_state(adam.state()), doctest::Contains("another kind of optimizer"), ValueError);
-  CHECK_THROWS_WITH_AS(momentum.load_state(sgd.state()), doctest::Contains("'0.moment1' should be [2] float64"),
-                       ValueError);
-  nn::Lion lion(p);
-  const std::vector<Tensor> matrix = {ones({1, 2}, DType::float64).set_requires_grad()};
-  nn::Muon muon(matrix);
-  nn::Lion lion_of_matrix(matrix);
-  nn::RMSprop rmsprop(p), centered(p, {.centered = true}), with_momentum(p, {.momentum = 0.9});
-  run(lion, p, 0, 1);
-  run(rmsprop, p, 0, 1);
-  run(centered, p, 0, 1);
-  run(muon, matrix, 0, 1);
-  CHECK_THROWS_WITH_AS(rmsprop.load_state(lion.state()), doctest::Contains("'0.square_avg' should be [2] float64"),
-                       ValueError);
-  CHECK_THROWS_WITH_AS(with_momentum.load_state(centered.state()), doctest::Contains("'0.momentum_buffer' should be"),
-                       ValueError);
-  CHECK_THROWS_WITH_AS(momentum.load_state(lion.state()), doctest::Contains("'0.moment1' should be"), ValueError);
-  CHECK_THROWS_WITH_AS(lion.load_state(rmsprop.state()), doctest::Contains("'0.exp_avg' should be"), ValueError);
-  CHECK_THROWS_WITH_AS(lion_of_matrix.load_state(muon.state()), doctest::Contains("'0.exp_avg' should be"),
-                       ValueError);
-  for (const double wrong : {-5., std::numeric_limits<double>::quiet_NaN()}) {
-    TensorMap state = adam.state();
-    state["lr"] = tensor({wrong}, DType::float64);
-    CHECK_THROWS_WITH_AS(adam.load_state(state), doctest::Contains("lr is"), ValueError);
-    CHECK(*adam.groups()[0].lr == 1e-3);
-  }
-  nn::AdamW larger({leaf({1, 2}), leaf({1})});
-  CHECK_THROWS_WITH_AS(larger.load_state(adam.state()), doctest::Contains("'steps' should be [2] int64"), ValueError);
 }

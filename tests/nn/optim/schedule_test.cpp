@@ -37,6 +37,11 @@ TEST_CASE("schedules: their landmarks") {
   CHECK(cycle(29) == near(1));
   CHECK(cycle(99) == near(1.0 / 25e4));
   CHECK(cycle(200) == cycle(99));
+  const Schedule momentum =
+      schedule::one_cycle_momentum({.steps = 10, .pct_start = 0.4, .base_momentum = 0.5, .max_momentum = 0.8});
+  CHECK(momentum(0) == near(0.8));
+  CHECK(momentum(3) == near(0.5));
+  CHECK(momentum(9) == near(0.8));
   CHECK(schedule::one_cycle({.max_lr = 1, .steps = 1})(0) > 0);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 0}), ValueError);
   CHECK_THROWS_AS(schedule::one_cycle({.steps = 10, .pct_start = 2}), ValueError);
@@ -134,6 +139,10 @@ TEST_CASE("ReduceLROnPlateau: patience, cooldown, threshold and the least rate")
   nn::ReduceLROnPlateau least({.lr = 1e-8, .patience = 0});
   least.step(1);
   CHECK(least.step(1) == 1e-8);  // a reduction of less than eps is not made
+  nn::ReduceLROnPlateau coarse({.lr = 1, .factor = 0.5, .patience = 0, .eps = 0.3});
+  coarse.step(1);
+  CHECK(coarse.step(1) == 0.5);
+  CHECK(coarse.step(1) == 0.5);
 
   nn::ReduceLROnPlateau up({.lr = 1, .maximise = true, .patience = 0});
   CHECK(up.step(0.5) == 1);

@@ -12,7 +12,9 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/normalisation.h>
 
+#include "tests/support/near.h"
 #include "tests/support/same_bits.h"
+#include "tests/support/values.h"
 
 namespace linnet {
 
@@ -63,6 +65,16 @@ TEST_CASE("normalisation has the same bits for any number of threads") {
     for (const Tensor& t : grad({z}, {x, weight}, {.grad_outputs = {g}})) all.push_back(t);
     return all;
   });
+}
+
+TEST_CASE("normalisation: gradients of weight and bias are sums over all rows, which are divided among tasks") {
+  const Tensor x = test::uniform({3000, 40}, 1), g = test::uniform({3000, 40}, 2);  // 14 tasks
+  const Tensor weight = test::uniform({40}, 3).set_requires_grad(), bias = test::uniform({40}, 4).set_requires_grad();
+  const std::vector<Tensor> of_layer = grad({layer_norm(x, weight, bias)}, {weight, bias}, {.grad_outputs = {g}});
+  CHECK(test::largest_difference(of_layer[0], sum(g * layer_norm(x), {0})) < 1e-11);
+  CHECK(test::largest_difference(of_layer[1], sum(g, {0})) < 1e-11);
+  const std::vector<Tensor> of_rms = grad({rms_norm(x, weight)}, {weight}, {.grad_outputs = {g}});
+  CHECK(test::largest_difference(of_rms[0], sum(g * rms_norm(x), {0})) < 1e-11);
 }
 
 TEST_CASE("normalisation says what does not fit") {

@@ -87,6 +87,24 @@ TEST_CASE("short_conv: neither padding nor, when causal, the future changes a bi
   }
 }
 
+TEST_CASE("short_conv of several chunks of tokens is its definition, and its gradients are its transposes") {
+  // A chunk has 32,768/40 = 819 tokens.
+  const Tensor x = normal({2, 3000, 40}, 1), weight = normal({40, 4}, 2), g = normal({2, 3000, 40}, 3);
+  const Tensor of_x = normal({2, 3000, 40}, 4), of_weight = normal({40, 4}, 5);
+  const Tensor padding_mask = keep_all_but(2, 3000, {{0, 0}, {0, 818}, {1, 819}, {1, 1637}, {1, 2999}});
+  const auto product = [](const Tensor& a, const Tensor& b) { return sum(a * b).item<double>(); };
+  for (const bool causal : {false, true}) {
+    for (const Tensor& mask : {Tensor(), padding_mask}) {
+      const ShortConvOptions options{causal, mask};
+      const std::vector<Tensor> results = forward_backward(x, weight, options, g);
+      CHECK(relative_error(results[2], short_conv_reference(x, weight, options)) < 1e-14);
+      // y is linear in x, and y − x in the weight.
+      CHECK(product(g, short_conv(of_x, weight, options)) == near(product(of_x, results[0]), 1e-11));
+      CHECK(product(g, short_conv(x, of_weight, options) - x) == near(product(of_weight, results[1]), 1e-11));
+    }
+  }
+}
+
 TEST_CASE("short_conv: long sequences, strided inputs and any number of threads") {
   const Tensor wide = normal({2, 3000, 3 * 40}, 1, DType::float32), weight = normal({40, 4}, 2, DType::float32);
   const Tensor x = wide.narrow(2, 40, 40), g = normal({2, 3000, 40}, 3, DType::float32);
