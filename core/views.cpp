@@ -1,12 +1,15 @@
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/tensor.h>
+#include <linnet/core/views.h>
 
 /// Views and copies with their adjoints. The backward of a view is a view of the gradient, with two exceptions. Views
 /// that drop elements: the backward of `slice` returns a PartialGrad, and that of `diagonal` fills in zeros. Views
@@ -300,6 +303,24 @@ std::vector<Tensor> Tensor::split(int64_t size, int64_t dim, Where where) const 
   std::vector<Tensor> views;
   for (int64_t start = 0; start < shape()[d] || views.empty(); start += size) {
     views.push_back(narrow(d, start, std::min(size, shape()[d] - start)));
+  }
+  return views;
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim, Where where) {
+  const Call call("split", where);
+  const int axis = normalise_dim(dim, x.rank());
+  const bool is_negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; });
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  if (is_negative || total != x.shape()[axis]) {
+    throw ValueError(fmt::format("sizes [{}] do not divide dim {} of x{}, which has size {}", fmt::join(sizes, ", "),
+                                 axis, to_string(x.shape()), x.shape()[axis]));
+  }
+  std::vector<Tensor> views;
+  int64_t start = 0;
+  for (const int64_t size : sizes) {
+    views.push_back(x.narrow(axis, start, size));
+    start += size;
   }
   return views;
 }

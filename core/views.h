@@ -4,7 +4,8 @@
 
 #include <linnet/core/tensor.h>
 
-/// The views of a Tensor as functions. Each calls the member of its name, which core/tensor.h documents.
+/// The views of a Tensor as functions. Those without a comment call the member of their name, which core/tensor.h
+/// documents.
 
 namespace linnet {
 
@@ -27,6 +28,10 @@ inline Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, in
 }
 inline Tensor squeeze(const Tensor& x, int64_t dim, Where where = {}) { return x.squeeze(dim, where); }
 inline Tensor unsqueeze(const Tensor& x, int64_t dim, Where where = {}) { return x.unsqueeze(dim, where); }
+/// Views of sizes[0], sizes[1], … indices along `dim`, one after another.
+///
+/// Throws: ValueError for a negative size, and unless the sizes add up to that of `dim`.
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0, Where where = {});
 inline std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t dim = 0, Where where = {}) {
   return x.split(size, dim, where);
 }

@@ -1,14 +1,20 @@
 #include <linnet/nn/init.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/random.h>
+#include <linnet/ops/array/reduction.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet::nn::init {
 
@@ -27,6 +33,40 @@ Fans fans_of(const Tensor& tensor) {
   for (int dim = 2; dim < tensor.rank(); ++dim) receptive_field *= tensor.size(dim);
   return {static_cast<double>(tensor.size(1) * receptive_field),
           static_cast<double>(tensor.size(0) * receptive_field)};
+}
+
+double fan_of(const Tensor& tensor, FanMode mode) {
+  const Fans fans = fans_of(tensor);
+  return mode == FanMode::fan_in ? fans.in : fans.out;
+}
+
+/// Φ(x), the share of the standard normal distribution below x.
+double normal_cdf(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+
+/// The number y with erf(y) = x, for x in (−1, 1): an approximation (Winitzki 2008), which three steps of Halley's
+/// method make exact but for rounding.
+double inverse_erf(double x) {
+  constexpr double kA = 0.147;
+  const double logarithm = std::log1p(-x * x), b = 2 / (std::numbers::pi * kA) + logarithm / 2;
+  double y = std::copysign(std::sqrt(std::sqrt(b * b - logarithm / kA) - b), x);
+  for (int step = 0; step < 3; ++step) {
+    const double error = std::erf(y) - x, slope = 2 * std::numbers::inv_sqrtpi * std::exp(-y * y);
+    y -= error / (slope + y * error);
+  }
+  return y;
+}
+
+/// A matrix of float64 with orthonormal rows, rows ≤ columns: random rows, orthogonalised by Gram and Schmidt's
+/// method. It subtracts the parts along earlier rows twice, because rounding leaves some after the first time.
+Tensor orthonormal_rows(int64_t rows, int64_t columns, Generator& rng) {
+  const Tensor q = randn({rows, columns}, rng, DType::float64);
+  for (int64_t i = 0; i < rows; ++i) {
+    Tensor row = q.select(0, i);
+    const Tensor earlier = q.narrow(0, 0, i);
+    for (int time = 0; time < 2; ++time) row -= matmul(matmul(earlier, row), earlier);
+    row /= norm(row);
+  }
+  return q;
 }
 
 }  // namespace
@@ -59,6 +99,32 @@ void normal_(Tensor tensor, Generator& rng, double mean, double deviation, Where
   tensor.copy_(randn(tensor.shape(), rng, tensor.dtype(), tensor.device()) * deviation + mean);
 }
 
+void trunc_normal_(Tensor tensor, Generator& rng, double mean, double deviation, double a, double b, Where where) {
+  const Call call("trunc_normal_", where);
+  if (!(a < b) || !(deviation > 0)) {
+    throw ValueError(
+        fmt::format("the range [{}, {}] must not be empty, and the deviation, {}, must be above 0", a, b, deviation));
+  }
+  const NoGrad guard;
+  const double low = normal_cdf((a - mean) / deviation), high = normal_cdf((b - mean) / deviation);
+  std::vector<double> numbers = (rand(tensor.shape(), rng, DType::float64) * (high - low) + low).to_vector<double>();
+  for (double& number : numbers) {  // Φ⁻¹ of a uniform number has the normal distribution
+    number = std::clamp(mean + deviation * std::numbers::sqrt2 * inverse_erf(2 * number - 1), a, b);
+  }
+  tensor.copy_(linnet::tensor(numbers).reshape(tensor.shape()));
+}
+
+void orthogonal_(Tensor tensor, Generator& rng, double gain, Where where) {
+  const Call call("orthogonal_", where);
+  fans_of(tensor);  // refuses vectors
+  if (tensor.numel() == 0) return;
+  const NoGrad guard;
+  const int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
+  const Tensor q =
+      rows <= columns ? orthonormal_rows(rows, columns, rng) : transpose(orthonormal_rows(columns, rows, rng));
+  tensor.copy_((q * gain).reshape(tensor.shape()));
+}
+
 void xavier_uniform_(Tensor tensor, Generator& rng, double gain, Where where) {
   const Call call("xavier_uniform_", where);
   const Fans fans = fans_of(tensor);
@@ -72,15 +138,15 @@ void xavier_normal_(Tensor tensor, Generator& rng, double gain, Where where) {
   normal_(std::move(tensor), rng, 0, gain * std::sqrt(2 / (fans.in + fans.out)));
 }
 
-void kaiming_uniform_(Tensor tensor, Generator& rng, double a, Where where) {
+void kaiming_uniform_(Tensor tensor, Generator& rng, double a, FanMode mode, Where where) {
   const Call call("kaiming_uniform_", where);
-  const double bound = std::sqrt(6 / ((1 + a * a) * fans_of(tensor).in));
+  const double bound = std::sqrt(6 / ((1 + a * a) * fan_of(tensor, mode)));
   uniform_(std::move(tensor), rng, -bound, bound);
 }
 
-void kaiming_normal_(Tensor tensor, Generator& rng, double a, Where where) {
+void kaiming_normal_(Tensor tensor, Generator& rng, double a, FanMode mode, Where where) {
   const Call call("kaiming_normal_", where);
-  const double deviation = std::sqrt(2 / ((1 + a * a) * fans_of(tensor).in));
+  const double deviation = std::sqrt(2 / ((1 + a * a) * fan_of(tensor, mode)));
   normal_(std::move(tensor), rng, 0, deviation);
 }
 

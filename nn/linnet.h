@@ -109,11 +109,13 @@
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/batch_norm.h>
 #include <linnet/ops/layers/convolution.h>
+#include <linnet/ops/layers/distance.h>
 #include <linnet/ops/layers/loss.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/layers/pooling.h>
 #include <linnet/ops/layers/recurrent.h>
 #include <linnet/ops/layers/short_conv.h>
 #include <linnet/ops/layers/softmax.h>
+#include <linnet/ops/layers/vision.h>
 #include <linnet/ops/matmul/matmul.h>
 #include <linnet/ops/refusals.h>

@@ -1,6 +1,9 @@
 #include <linnet/nn/layers/convolution.h>
 
+#include <array>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
 #include <linnet/nn/init.h>
@@ -121,5 +124,28 @@ AvgPool2d::AvgPool2d(Module& parent, std::string name, Size2d kernel, const Pool
 Tensor AvgPool2d::operator()(const Tensor& x, Where where) const { return avg_pool2d(x, kernel_, options_, where); }
 
 std::vector<Setting> AvgPool2d::settings() const { return pool_settings(kernel_, options_); }
+
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(Module& parent, std::string name, Size2d output_size)
+    : Module(parent, std::move(name), fmt::format("AdaptiveAvgPool2d, output_size {}", shown(output_size))),
+      output_size_(output_size) {}
+
+Tensor AdaptiveAvgPool2d::operator()(const Tensor& x, Where where) const {
+  return adaptive_avg_pool2d(x, output_size_, where);
+}
+
+std::vector<Setting> AdaptiveAvgPool2d::settings() const { return {{"output_size", shown(output_size_)}}; }
+
+Upsample::Upsample(Module& parent, std::string name, InterpolateOptions options)
+    : Module(parent, std::move(name), "Upsample"), options_(std::move(options)) {}
+
+Tensor Upsample::operator()(const Tensor& x, Where where) const { return interpolate(x, options_, where); }
+
+std::vector<Setting> Upsample::settings() const {
+  constexpr std::array kModes{"nearest", "nearest-exact", "linear", "cubic"};  // in the order of InterpolateMode
+  return {{"size", fmt::format("{}", fmt::join(options_.size, ", "))},
+          {"scale_factor", fmt::format("{}", fmt::join(options_.scale_factor, ", "))},
+          {"mode", std::string(kModes.at(static_cast<size_t>(options_.mode)))},
+          {"align_corners", options_.align_corners}};
+}
 
 }  // namespace linnet::nn

@@ -3,6 +3,7 @@
 #include <linnet/nn/module.h>
 #include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/pooling.h>
+#include <linnet/ops/layers/vision.h>
 
 namespace linnet::nn {
 
@@ -137,6 +138,40 @@ class AvgPool2d : public Module {
  private:
   Size2d kernel_;
   Pool2dOptions options_;
+};
+
+/// adaptive_avg_pool2d as a layer, for a Sequential. It has no parameters.
+class AdaptiveAvgPool2d : public Module {
+ public:
+  AdaptiveAvgPool2d(Module& parent, std::string name, Size2d output_size);
+  template <NotAModule First, class... Rest>
+  AdaptiveAvgPool2d(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [B, C, H, W] → [B, C, H', W'], as adaptive_avg_pool2d.
+  /// Throws: as adaptive_avg_pool2d.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  Size2d output_size_;
+};
+
+/// interpolate as a layer, for a Sequential. It has no parameters.
+class Upsample : public Module {
+ public:
+  Upsample(Module& parent, std::string name, InterpolateOptions options);
+  template <NotAModule First, class... Rest>
+  Upsample(First&& first, Rest&&...) : Module(refuse_outside_of_a_module(first)) {}
+
+  /// Shapes: x [B, C, ...] → [B, C, ...], as interpolate.
+  /// Throws: as interpolate.
+  Tensor operator()(const Tensor& x, Where where = {}) const;
+
+  std::vector<Setting> settings() const override;
+
+ private:
+  InterpolateOptions options_;
 };
 
 }  // namespace linnet::nn

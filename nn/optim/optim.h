@@ -78,13 +78,23 @@ class Optimizer : public detail::RefusedStateMembers {
 
   /// Sets the learning rate of every group.
   ///
-  /// Throws: ValueError for a rate that is negative or not finite; DeviceError in a Recording, whose replays would
-  /// not see a new rate.
+  /// Throws: ValueError for a rate that is negative or not finite, and where groups were built with different rates:
+  /// scale_lr keeps them in proportion; DeviceError in a Recording, whose replays would not see a new rate.
   void set_lr(double lr);
   /// Sets the learning rate of one group.
   ///
   /// Throws: as above; IndexError for a group that does not exist.
   void set_lr(double lr, size_t group);
+  /// Sets the learning rate of each group to `factor` times the rate with which it was built, as PyTorch's LambdaLR
+  /// does. A schedule with a rate of 1 gives such factors:
+  ///
+  ///     nn::AdamW optimizer({{.parameters = model.body.parameters(), .lr = 1e-4},
+  ///                          {.parameters = model.head.parameters(), .lr = 1e-3}});
+  ///     const auto factor = nn::schedule::warmup_cosine({.lr = 1, .warmup = 100, .steps = 2000});
+  ///     optimizer.scale_lr(factor(step));
+  ///
+  /// Throws: as set_lr of a group.
+  void scale_lr(double factor);
   /// The groups with their present settings.
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
@@ -160,6 +170,7 @@ class Optimizer : public detail::RefusedStateMembers {
   static void apply_options(std::vector<Update>& updates, std::map<Device, Tensor>& factors);
 
   std::vector<ParameterGroup> groups_;
+  std::vector<double> initial_lr_;       // of each group
   std::vector<Slot> slots_;              // in the order of the groups' parameters
   std::map<Device, Tensor> lr_, steps_;  // float64 and int64, an element for each slot, on each device in use
   size_t moments_;

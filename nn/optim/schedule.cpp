@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/array/creation.h>
@@ -91,6 +92,19 @@ Schedule step(const Step& config) {
   return [config](int64_t at) {
     const int64_t falls = at / config.step_size;
     return config.lr * std::pow(config.gamma, static_cast<double>(falls));
+  };
+}
+
+Schedule multi_step(const MultiStep& config) {
+  check_rate("lr", config.lr);
+  check_rate("gamma", config.gamma);
+  if (!std::is_sorted(config.milestones.begin(), config.milestones.end())) {
+    throw ValueError(
+        fmt::format("schedule: milestones {{{}}} must be in increasing order", fmt::join(config.milestones, ", ")));
+  }
+  return [config](int64_t at) {
+    const auto falls = std::upper_bound(config.milestones.begin(), config.milestones.end(), at);
+    return config.lr * std::pow(config.gamma, static_cast<double>(falls - config.milestones.begin()));
   };
 }
 

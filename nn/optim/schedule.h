@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include <linnet/core/files/safetensors.h>
 
@@ -11,6 +12,8 @@ namespace linnet::nn {
 ///
 ///     const auto rate = nn::schedule::warmup_cosine({.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000});
 ///     optimizer.set_lr(rate(step));
+///
+/// Where groups of parameters have rates of their own, a schedule with `lr = 1` gives the factors for `scale_lr`.
 using Schedule = std::function<double(int64_t step)>;
 
 /// Schedules.
@@ -59,6 +62,16 @@ struct Step {
 
 /// lr·gamma^⌊step/step_size⌋, as PyTorch's StepLR.
 Schedule step(const Step& config);
+
+/// Settings of a fall at given steps.
+struct MultiStep {
+  double lr = 1e-3;                      ///< the first rate
+  std::vector<int64_t> milestones = {};  ///< steps, in increasing order, at which the rate falls
+  double gamma = 0.1;                    ///< the factor of the rate at each of them
+};
+
+/// lr·gamma^(milestones up to the step), as PyTorch's MultiStepLR.
+Schedule multi_step(const MultiStep& config);
 
 /// Settings of a geometric fall.
 struct Exponential {

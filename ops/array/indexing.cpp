@@ -156,6 +156,30 @@ Tensor off_diagonal(const Tensor& x, int64_t diagonal, bool below) {
   return below ? lt(offset, diagonal) : gt(offset, diagonal);
 }
 
+/// x as a matrix, in which indices for the first dims of x name rows.
+struct IndexedTable {
+  Tensor rows;   ///< x with its first dims as one dim, and the others as one too
+  Tensor index;  ///< the row of each place
+  Shape shape;   ///< of the elements at these places: that of `index`, followed by the other dims of x
+};
+
+IndexedTable indexed_table(const Tensor& x, const std::vector<Tensor>& indices) {
+  const std::vector<Tensor> all = without_masks(x, indices);
+  if (all.empty()) throw ValueError("no indices were given; at least one is needed");
+  int64_t rows = 1;
+  Tensor row = zeros({}, DType::int64, x.device());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int dim = static_cast<int>(i);
+    const int64_t size = x.shape()[dim];
+    row = add(mul(row, size), checked_index(all[i], "index", x.shape(), "x", dim));
+    rows *= size;
+  }
+  const Shape rest(x.shape().begin() + static_cast<int>(all.size()), x.shape().end());
+  Shape shape = row.shape();
+  for (const int64_t size : rest) shape.push_back(size);
+  return {x.reshape({rows, rest.numel()}), row, shape};
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& ids, Where where) {
@@ -225,26 +249,36 @@ Tensor take_along_dim(const Tensor& x, const Tensor& indices, std::optional<int6
   return gather(x.expand(from), axis, indices.expand(to));
 }
 
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices, Where where) {
+  const Call call("index", where);
+  const IndexedTable table = indexed_table(x, indices);
+  return select_slices(table.rows, 0, table.index.reshape({table.index.numel()})).reshape(table.shape);
+}
+
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha, Where where) {
+  const Call call("index_add", where);
+  const int axis = normalise_dim(dim, x.rank());
+  check_same_dtype(x, source, "source");
+  Shape slices = x.shape();
+  if (index.rank() == 1) slices[axis] = index.numel();
+  if (index.rank() != 1 || source.shape() != slices) {
+    throw ShapeError(
+        fmt::format("index{} must have rank 1, and source{} must have the shape of x{} with as many "
+                    "slices along dim {} as index has elements",
+                    to_string(index.shape()), to_string(source.shape()), to_string(x.shape()), axis));
+  }
+  Shape column = Shape::filled(x.rank(), 1);
+  column[axis] = index.numel();
+  const Tensor at = checked_index(index, "index", x.shape(), "x", axis).reshape(column).expand(slices);
+  return scatter_add_elements(x, axis, at, mul(source, alpha));
+}
+
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate,
                  Where where) {
   const Call call("index_put", where);
   check_same_dtype(x, values, "values");
-  const std::vector<Tensor> all = without_masks(x, indices);
-  if (all.empty()) throw ValueError("no indices were given; at least one is needed");
-  // x is read as a matrix: its first dims become one dim of `rows` rows, and its other dims become one too.
-  int64_t rows = 1;
-  Tensor row = zeros({}, DType::int64, x.device());
-  for (size_t i = 0; i < all.size(); ++i) {
-    const int dim = static_cast<int>(i);
-    const int64_t size = x.shape()[dim];
-    row = add(mul(row, size), checked_index(all[i], "index", x.shape(), "x", dim));
-    rows *= size;
-  }
-  Shape at = row.shape();
-  Shape rest(x.shape().begin() + static_cast<int>(all.size()), x.shape().end());
-  for (const int64_t size : rest) at.push_back(size);
-  const Tensor table = x.reshape({rows, rest.numel()});
-  const Tensor src = values.expand(at).reshape({row.numel(), rest.numel()});
+  const auto [table, row, shape] = indexed_table(x, indices);
+  const Tensor src = values.expand(shape).reshape({row.numel(), table.size(1)});
   const Tensor index = row.reshape({row.numel(), 1}).expand(src.shape());
   const Tensor out = accumulate ? scatter_add_elements(table, 0, index, src) : write_elements(table, 0, index, src);
   return out.reshape(x.shape());

@@ -55,6 +55,27 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 /// `scatter` with one value in place of src.
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, Scalar value, Where where = {});
 
+/// The elements of x at the indices, for its first dims: x[indices[0], indices[1], …] in PyTorch, such as one column
+/// of each row:
+///
+///     const Tensor x = rand({4, 10}, rng), columns = randint(0, 10, {4}, rng);
+///     const Tensor chosen = index(x, {arange(4), columns});  // [4]
+///
+/// A bool mask stands for the indices of its true elements, in as many dims as it has.
+///
+/// Shapes: the indices broadcast; the result has their shape, followed by the dims of x that have no index.
+/// Cost: one pass over the result; backward, over x. A mask is read on the CPU, as in `nonzero`.
+/// Throws: ValueError for no indices; ShapeError also for more indices than x has dims.
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices, Where where = {});
+
+/// A copy of x to which alpha times the slices of `source` are added: out.select(dim, index[i]) += alpha ·
+/// source.select(dim, i). Sums have a fixed order.
+///
+/// Shapes: `index` has rank 1; `source` has x's shape, but as many slices along `dim` as `index` has elements.
+/// Throws: DTypeError also where x and `source` differ in dtype.
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Scalar alpha = 1,
+                 Where where = {});
+
 /// A copy of x with `values` at the indices: x[indices[0], indices[1], …] = values in PyTorch, for the first dims of
 /// x. Where a place is named twice, the last value counts; with `accumulate`, all values are added to x, in order. A
 /// bool mask stands for the indices of its true elements, in as many dims as it has.

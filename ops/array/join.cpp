@@ -1,10 +1,16 @@
 #include <linnet/ops/array/join.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/math.h>
 
 namespace linnet {
 namespace {
@@ -21,6 +27,40 @@ void check_same_shape(const Shape& a, const Shape& b, size_t number_of_b, int fr
 
 void check_any(const std::vector<Tensor>& tensors) {
   if (tensors.empty()) throw ValueError("no tensors were given; at least one is needed");
+}
+
+/// Checks the widths of `pad`.
+void check_widths(const Tensor& x, const Shape& widths) {
+  if (widths.rank() % 2 != 0 || widths.rank() > 2 * x.rank()) {
+    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims", widths.rank(),
+                                 to_string(x.shape()), x.rank()));
+  }
+  for (const int64_t width : widths) {
+    if (width >= 0) continue;
+    throw ValueError(fmt::format("widths {} contain {}; use narrow to cut", to_string(widths), width));
+  }
+}
+
+/// Where the elements of a dim of size `size` come from, once it is continued by `before` and `after` elements.
+Tensor padded_source(PadMode mode, int64_t size, int64_t before, int64_t after) {
+  const Tensor place = arange(-before, size + after);
+  switch (mode) {
+    case PadMode::replicate: return clamp(place, 0, size - 1);
+    case PadMode::circular: return remainder(place, size);
+    case PadMode::reflect: break;
+  }
+  return size - 1 - abs(size - 1 - abs(place));
+}
+
+/// Checks that a dim is large enough for its padding.
+void check_source(PadMode mode, const Shape& shape, int dim, int64_t width) {
+  const int64_t size = shape[dim];
+  const int64_t most = mode == PadMode::reflect ? size - 1 : size;
+  if (size > 0 && (mode == PadMode::replicate || width <= most)) return;
+  throw ValueError(fmt::format("a width of {} is too large for dim {} of x{}; {}", width, dim, to_string(shape),
+                               mode == PadMode::replicate
+                                   ? "an empty dim has no element to repeat"
+                                   : fmt::format("it can be at most {}", std::max<int64_t>(most, 0))));
 }
 
 }  // namespace
@@ -67,16 +107,10 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
 
 Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
   Op op("pad", where, {x});
-  if (widths.rank() % 2 != 0 || widths.rank() > 2 * x.rank()) {
-    throw ValueError(fmt::format("{} widths for x{}; two a dim are needed, for at most {} dims", widths.rank(),
-                                 to_string(x.shape()), x.rank()));
-  }
+  check_widths(x, widths);
   Shape shape = x.shape();
   Shape before = Shape::filled(x.rank(), 0);
   for (int i = 0; i < widths.rank(); ++i) {
-    if (widths[i] < 0) {
-      throw ValueError(fmt::format("widths {} contain {}; use narrow to cut", to_string(widths), widths[i]));
-    }
     const int dim = x.rank() - 1 - i / 2;
     shape[dim] += widths[i];
     if (i % 2 == 0) before[dim] = widths[i];
@@ -91,6 +125,22 @@ Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
     for (int d = 0; d < sizes.rank(); ++d) dx = dx.narrow(d, before[d], sizes[d]);
     return Grads{dx};
   });
+}
+
+Tensor pad(const Tensor& x, const Shape& widths, PadMode mode, Where where) {
+  const Call call("pad", where);
+  check_widths(x, widths);
+  Tensor out = x;
+  for (int i = 0; i < widths.rank(); i += 2) {
+    const int dim = x.rank() - 1 - i / 2;
+    const int64_t before = widths[i], after = widths[i + 1];
+    if (before == 0 && after == 0) continue;
+    check_source(mode, x.shape(), dim, std::max(before, after));
+    const Tensor source = padded_source(mode, x.shape()[dim], before, after);
+    out = index_select(out, dim, Recording::constant(source, x.device()));
+  }
+  if (std::all_of(widths.begin(), widths.end(), [](int64_t width) { return width == 0; })) return x.clone();
+  return out;
 }
 
 }  // namespace linnet

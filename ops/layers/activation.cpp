@@ -154,6 +154,43 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val, Where where) {
   });
 }
 
+Tensor relu6(const Tensor& x, Where where) {
+  const Call call("relu6", where);
+  return hardtanh(x, 0, 6);
+}
+
+Tensor hardsigmoid(const Tensor& x, Where where) {
+  const Call call("hardsigmoid", where);
+  const Tensor wide = detail::in_computed(x);  // a bfloat16 is rounded once
+  return (hardtanh(wide + 3, 0, 6) / 6).to(x.dtype());
+}
+
+Tensor hardswish(const Tensor& x, Where where) {
+  const Call call("hardswish", where);
+  const Tensor wide = detail::in_computed(x);
+  return (wide * hardtanh(wide + 3, 0, 6) / 6).to(x.dtype());
+}
+
+Tensor selu(const Tensor& x, Where where) {
+  const Call call("selu", where);
+  // Klambauer et al. 2017, section 2: mean 0 and variance 1 are a fixed point with these.
+  constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
+  return elu(x, kAlpha) * kScale;
+}
+
+Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
+  const Call call("prelu", where);
+  detail::check_floating(x);
+  const bool fits = weight.rank() == 1 && (weight.numel() == 1 || (x.rank() >= 2 && weight.numel() == x.size(1)));
+  if (!fits) {
+    throw ShapeError(fmt::format("weight{} does not fit x{}; it has one slope, or one for each channel, dim 1 of x",
+                                 to_string(weight.shape()), to_string(x.shape())));
+  }
+  Shape along = Shape::filled(std::max(x.rank(), 1), 1);
+  if (weight.numel() != 1) along[1] = weight.numel();
+  return linnet::where(gt(x, 0), x, x * weight.view(along));
+}
+
 Tensor gelu(const Tensor& x, Gelu kind, Where where) {
   Op op("gelu", where, {x});
   op.floating_dtype();
@@ -169,6 +206,12 @@ Tensor silu(const Tensor& x, Where where) {
   op.floating_dtype();
   return op.record(detail::unary(Unary::silu, x),
                    [x = op.save(x)](const Tensor& g) { return Grads{silu_backward(g, x())}; });
+}
+
+Tensor mish(const Tensor& x, Where where) {
+  const Call call("mish", where);
+  const Tensor wide = detail::in_computed(x);
+  return (wide * tanh(softplus(wide))).to(x.dtype());
 }
 
 Tensor softplus(const Tensor& x, double beta, Where where) {

@@ -41,6 +41,36 @@ Tensor elu(const Tensor& x, double alpha = 1, Where where = {});
 /// Throws: ValueError when min_val > max_val.
 Tensor hardtanh(const Tensor& x, double min_val = -1, double max_val = 1, Where where = {});
 
+/// min(max(x, 0), 6)
+///
+/// Gradient: as `hardtanh`.
+/// Cost: as `hardtanh`.
+Tensor relu6(const Tensor& x, Where where = {});
+/// relu6(x + 3)/6
+///
+/// Cost: four passes, and six backward.
+Tensor hardsigmoid(const Tensor& x, Where where = {});
+/// x·hardsigmoid(x)
+///
+/// Cost: five passes, and eight backward.
+/// Source: Howard et al. 2019, section 5.2.
+Tensor hardswish(const Tensor& x, Where where = {});
+
+/// scale·elu(x, alpha) with alpha = 1.6733 and scale = 1.0507: standardised inputs of a wide linear layer stay so.
+///
+/// Cost: two passes, and five backward.
+/// Source: Klambauer et al. 2017.
+Tensor selu(const Tensor& x, Where where = {});
+
+/// x where x > 0, weight·x elsewhere: leaky_relu with slopes that are learned.
+///
+/// Shapes: x [B, C, ...] with weight [C], or any x with weight [1].
+/// Gradient: any number of times, also to `weight`; `weight` at 0.
+/// Cost: two passes, and four backward.
+/// Throws: ShapeError also for a weight of another shape.
+/// Source: He et al. 2015, eq. 1.
+Tensor prelu(const Tensor& x, const Tensor& weight, Where where = {});
+
 /// Which GELU: with the normal distribution function, or with its tanh approximation.
 ///
 /// Source: Hendrycks & Gimpel 2016.
@@ -51,6 +81,12 @@ Tensor gelu(const Tensor& x, Gelu kind = Gelu::erf, Where where = {});
 
 /// x·sigmoid(x), also called swish
 Tensor silu(const Tensor& x, Where where = {});
+
+/// x·tanh(softplus(x))
+///
+/// Cost: three passes, and five backward.
+/// Source: Misra 2020.
+Tensor mish(const Tensor& x, Where where = {});
 
 /// log(1 + exp(β·x))/β, computed so that it cannot overflow: no threshold is needed.
 ///

@@ -14,23 +14,16 @@
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/losses.h>
 #include <linnet/ops/layers/activation.h>
 
 namespace linnet {
 namespace {
 
+using detail::check_signs;
 using detail::dense_rows;
 using detail::in_computed;
-
-Tensor reduce(const Tensor& losses, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::mean: return mean(losses);
-    case Reduction::sum: return sum(losses);
-    case Reduction::batchmean: throw ValueError("the reduction batchmean is for kl_div alone; take mean");
-    case Reduction::none: break;
-  }
-  return losses;
-}
+using detail::reduce;
 
 Shape without_last(const Shape& shape) { return {shape.begin(), shape.end() - 1}; }
 
@@ -109,18 +102,6 @@ Tensor huber(const Tensor& d, double delta) {
   return mul(c, sub(d, mul(c, 0.5)));
 }
 
-/// Checks that each target says whether a pair belongs together.
-void check_signs(const Tensor& targets) {
-  Recording::check_values(targets, [](const Tensor& on_cpu) {
-    for (const double target : on_cpu.to_vector<double>()) {
-      if (target == 1 || target == -1) continue;
-      throw ValueError(fmt::format(
-          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 turns 1 and 0 into these",
-          target));
-    }
-  });
-}
-
 /// `factor` of losses that have the shape of the targets, in the dtype of the losses.
 Tensor factor_beside(const Tensor& targets, const char* targets_name, const Tensor& factor, const char* name) {
   if (broadcast_shapes(factor.shape(), targets.shape()) != targets.shape()) {
@@ -174,6 +155,27 @@ Tensor row_losses(const Tensor& logits, const Tensor& targets, const CrossEntrop
 }
 
 }  // namespace
+
+Tensor detail::reduce(const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::mean: return mean(losses);
+    case Reduction::sum: return sum(losses);
+    case Reduction::batchmean: throw ValueError("the reduction batchmean is for kl_div alone; take mean");
+    case Reduction::none: break;
+  }
+  return losses;
+}
+
+void detail::check_signs(const Tensor& targets) {
+  Recording::check_values(targets, [](const Tensor& on_cpu) {
+    for (const double target : on_cpu.to_vector<double>()) {
+      if (target == 1 || target == -1) continue;
+      throw ValueError(fmt::format(
+          "target {} is neither 1, for pairs that belong together, nor -1; 2 * target - 1 turns 1 and 0 into these",
+          target));
+    }
+  });
+}
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options, Where where) {
   const Call call("cross_entropy", where);

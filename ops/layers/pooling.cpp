@@ -1,13 +1,18 @@
 #include <linnet/ops/layers/pooling.h>
 
+#include <algorithm>
+#include <vector>
+
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/windows.h>
+#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
 namespace {
@@ -47,6 +52,17 @@ Size2d check_pooling(const Tensor& x, const char* layout, int rank, const Pool2d
   check_some_pixel(height, p.padding[0], p.dilation[0]);
   check_some_pixel(x.size(-1), p.padding[1], p.dilation[1]);
   return out;
+}
+
+/// The matrix [windows, size] whose products with vectors are the means of adaptive windows, as a constant beside x.
+Tensor averages(int64_t size, int64_t windows, const Tensor& x) {
+  std::vector<double> weights(static_cast<size_t>(size * windows));
+  for (int64_t i = 0; i < windows; ++i) {
+    const int64_t begin = i * size / windows, end = ((i + 1) * size + windows - 1) / windows;
+    std::fill(weights.begin() + i * size + begin, weights.begin() + i * size + end,
+              1.0 / static_cast<double>(end - begin));
+  }
+  return Recording::constant(tensor(weights).reshape({windows, size}).to(x.dtype()), x.device());
 }
 
 Pool2dParams params_of(const Size2d& kernel, const Pool2dOptions& options) {
@@ -117,6 +133,16 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options,
   const Pool2dParams params = params_of(kernel, options);
   check_pooling(x, "[B, C, L]", 3, params);
   return avg_pool(x.unsqueeze(2), params).squeeze(2);
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output_size, Where where) {
+  const Call call("adaptive_avg_pool2d", where);
+  if (x.rank() != 4) throw ShapeError(fmt::format("x{} must be [B, C, H, W]", to_string(x.shape())));
+  detail::check_at_least("output_size", output_size, 1);
+  if (x.size(2) == 0 || x.size(3) == 0) throw ShapeError(fmt::format("x{} has no pixels", to_string(x.shape())));
+  check_floating(x.dtype());
+  const Tensor rows = matmul(averages(x.size(2), output_size.height, x), x);
+  return matmul(rows, transpose(averages(x.size(3), output_size.width, x)));
 }
 
 }  // namespace linnet

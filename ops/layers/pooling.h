@@ -14,11 +14,18 @@
 
 namespace linnet {
 
+/// A Size2d that may be absent: a number, {rows, columns} or {}.
+struct OptionalSize2d : std::optional<Size2d> {
+  using std::optional<Size2d>::optional;
+  OptionalSize2d() = default;
+  constexpr OptionalSize2d(int64_t height, int64_t width) : optional(Size2d(height, width)) {}  ///< both sizes
+};
+
 /// Options of max_pool2d and avg_pool2d.
 struct Pool2dOptions {
-  std::optional<Size2d> stride = {};  ///< the kernel's size unless set
-  Size2d padding = 0;                 ///< on each side; it counts as −∞ in max_pool2d, and as 0 in avg_pool2d
-  Size2d dilation = 1;                ///< only for max_pool2d
+  OptionalSize2d stride = {};  ///< the kernel's size unless set
+  Size2d padding = 0;          ///< on each side; it counts as −∞ in max_pool2d, and as 0 in avg_pool2d
+  Size2d dilation = 1;         ///< only for max_pool2d
 };
 
 /// The largest element of each window; NaN if the window has one. The gradient goes to the first of equal elements.
@@ -43,5 +50,12 @@ struct Pool1dOptions {
 /// Shapes: x [B, C, L] → [B, C, L'].
 Tensor max_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {}, Where where = {});
 Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options = {}, Where where = {});
+
+/// The mean of each of H'·W' windows that cover the image: window i has the rows ⌊i·H/H'⌋ to ⌈(i + 1)·H/H'⌉ − 1, and
+/// likewise the columns. With an output size of 1 it is the mean of the whole image.
+///
+/// Shapes: x [B, C, H, W] → [B, C, H', W'].
+/// Cost: two products with matrices of [H', H] and [W', W].
+Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output_size, Where where = {});
 
 }  // namespace linnet

@@ -19,6 +19,7 @@ import convolution_cases
 import decoder_cases
 import elementwise_cases
 import encoder_decoder_cases
+import functional_cases
 import gpt2_cases
 import layer_cases
 import loss_cases
@@ -45,6 +46,7 @@ def main() -> None:
         "elementwise": elementwise_cases.build(),
         "layers": layer_cases.build(),
         "convolutions": convolution_cases.build(),
+        "functional": functional_cases.build(),
         "batch_norm": batch_norm_cases.build(),
         "recurrent": recurrent_cases.build(),
         "softmax": attention_cases.build_softmax(),

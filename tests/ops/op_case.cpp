@@ -11,6 +11,7 @@ Registry all_cases() {
   add_layer_cases(all);
   add_convolution_cases(all);
   add_batch_norm_cases(all);
+  add_vision_cases(all);
   add_recurrent_cases(all);
   add_attention_cases(all);
   add_sparse_attention_cases(all);

@@ -41,6 +41,7 @@ void add_matmul_cases(Registry& registry);
 void add_layer_cases(Registry& registry);
 void add_convolution_cases(Registry& registry);
 void add_batch_norm_cases(Registry& registry);
+void add_vision_cases(Registry& registry);
 void add_recurrent_cases(Registry& registry);
 void add_attention_cases(Registry& registry);
 void add_sparse_attention_cases(Registry& registry);

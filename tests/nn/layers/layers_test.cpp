@@ -131,6 +131,16 @@ TEST_CASE("init: bounds and variances") {
   CHECK(variance() == near(2.0 / 200, 0.03));
   nn::init::kaiming_normal_(weight, rng, 1);
   CHECK(variance() == near(1.0 / 200, 0.03));
+  nn::init::kaiming_normal_(weight, rng, 1, nn::init::FanMode::fan_out);
+  CHECK(variance() == near(1.0 / 300, 0.03));
+  nn::init::trunc_normal_(weight, rng, 1, 0.5, 0.5, 2);
+  CHECK(min(weight).item<double>() >= 0.5);
+  CHECK(max(weight).item<double>() <= 2);
+  // The mean and variance of N(1, 0.25) between −1 and 2 standard deviations from its mean.
+  CHECK(mean(weight).item<double>() == near(1 + 0.5 * 0.2296, 0.01));
+  CHECK(variance() == near(0.25 * 0.5198, 0.03));
+  CHECK_THROWS_WITH_AS(nn::init::trunc_normal_(weight, rng, 0, 1, 2, 2), doctest::Contains("must not be empty"),
+                       ValueError);
   nn::init::uniform_(weight, rng, 2, 4);
   CHECK(min(weight).item<double>() >= 2);
   CHECK(variance() == near(4.0 / 12, 0.03));
@@ -138,7 +148,7 @@ TEST_CASE("init: bounds and variances") {
   CHECK(sum(weight).item<double>() == 60'000);
   Tensor row = zeros({3});
   CHECK_THROWS_WITH_AS(
-      nn::init::kaiming_uniform_(row, rng, 0, {"a.cpp", 7}),
+      nn::init::kaiming_uniform_(row, rng, 0, nn::init::FanMode::fan_in, {"a.cpp", 7}),
       "kaiming_uniform_: a tensor of shape [3] has no fan in and fan out; use uniform_ or normal_ (a.cpp:7)",
       ShapeError);
   nn::Sequential net(rng);
@@ -197,4 +207,38 @@ TEST_CASE("positions: sinusoids, rotations, and the end of learned ones") {
   CHECK_THROWS_WITH_AS(pos(zeros({1, 9, 4})), doctest::Contains("9 tokens, but learned positions end at 8"),
                        ValueError);
   CHECK_THROWS_WITH_AS(pos(zeros({1, 1, 4}), 8), doctest::Contains("sinusoidal or rotary"), ValueError);
+}
+
+TEST_CASE("orthogonal_: rows or columns are orthonormal, and their directions are uniform") {
+  Generator rng(5);
+  for (const Shape& shape : {Shape{4, 6}, Shape{6, 4}, Shape{3, 2, 2, 2}}) {
+    Tensor weight = zeros(shape, DType::float64);
+    nn::init::orthogonal_(weight, rng, 2);
+    const Tensor matrix = weight.flatten(1);
+    const bool is_wide = matrix.size(0) <= matrix.size(1);
+    const Tensor products = is_wide ? matmul(matrix, transpose(matrix)) : matmul(transpose(matrix), matrix);
+    CHECK(allclose(products, eye(products.size(0), DType::float64) * 4, 0, 1e-12));
+  }
+  double sum = 0;  // of the first element of a random direction: mean 0, variance ⅓
+  for (int i = 0; i < 600; ++i) {
+    Tensor weight = zeros({3, 3});
+    nn::init::orthogonal_(weight, rng);
+    sum += weight[{0, 0}].item();
+  }
+  CHECK(std::abs(sum / 600) < 5 * std::sqrt(1.0 / 3 / 600));
+  Tensor row = zeros({3});
+  CHECK_THROWS_AS(nn::init::orthogonal_(row, rng), ShapeError);
+}
+
+TEST_CASE("Upsample and AdaptiveAvgPool2d are their ops, and their options are settings") {
+  Generator rng(6);
+  nn::Sequential net(rng);
+  net.add<nn::Upsample>(InterpolateOptions{.scale_factor = {2}, .mode = InterpolateMode::linear})
+      .add<nn::AdaptiveAvgPool2d>(Size2d(3, 1));
+  const Tensor x = randn({2, 3, 4, 5}, rng);
+  CHECK(equal(net(x),
+              adaptive_avg_pool2d(interpolate(x, {.scale_factor = {2}, .mode = InterpolateMode::linear}), {3, 1})));
+  std::string settings;
+  for (const nn::Setting& setting : net.named_settings()) settings += setting.name + "=" + setting.value + " ";
+  CHECK(settings == "0.size= 0.scale_factor=2 0.mode=linear 0.align_corners=false 1.output_size=3×1 ");
 }

@@ -116,7 +116,7 @@ TEST_CASE("optimizers: groups have rates of their own, and parameters without a 
   CHECK(a.item<double>() == near(0.9));
   CHECK(b.item<double>() == 0);
   CHECK(c.item<double>() == 1);
-  optimizer.set_lr(2);
+  optimizer.scale_lr(20);  // 2 and 20
   optimizer.set_lr(0, 1);
   optimizer.step();
   CHECK(a.item<double>() == near(-1.1));

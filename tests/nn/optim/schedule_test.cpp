@@ -117,6 +117,14 @@ TEST_CASE("schedules: first and last rates, and those between and beyond them") 
   CHECK_THROWS_WITH_AS(schedule::step({.step_size = 0}), doctest::Contains("step_size is 0"), ValueError);
   CHECK(schedule::exponential({.lr = 2, .gamma = 0.5})(3) == 0.25);
   CHECK(schedule::exponential({.lr = 2})(kFar) == 2);
+  const auto steps = schedule::multi_step({.lr = 2, .milestones = {3, 3, 5}, .gamma = 0.5});  // as MultiStepLR
+  CHECK(steps(2) == 2);
+  CHECK(steps(3) == 0.5);
+  CHECK(steps(4) == 0.5);
+  CHECK(steps(5) == 0.25);
+  CHECK(schedule::multi_step({.lr = 2})(kFar) == 2);
+  CHECK_THROWS_WITH_AS(schedule::multi_step({.milestones = {5, 3}}), doctest::Contains("must be in increasing order"),
+                       ValueError);
 
   const Schedule constant = schedule::constant(0.3);
   for (const int64_t step : {int64_t{0}, int64_t{1}, kFar}) CHECK(constant(step) == 0.3);

@@ -148,11 +148,16 @@ void add_functions(Registry& registry) {
   add_one(registry, "elu", [](auto& x) { return elu(x, 1.7); }, off_zero, "alpha, ", {.kinks = {0}});
   add_one(registry, "hardtanh", [](auto& x) { return hardtanh(x); }, any, "", {.kinks = {-1, 1}});
   add_one(registry, "hardtanh", [](auto& x) { return hardtanh(x, 0, 6); }, off_zero, "0 to 6, ", {.kinks = {0, 6}});
+  add_one(registry, "relu6", [](auto& x) { return relu6(x); }, off_zero, "", {.kinks = {0, 6}});
+  add_one(registry, "hardsigmoid", [](auto& x) { return hardsigmoid(x); }, any, "", {.kinks = {-3, 3}});
+  add_one(registry, "hardswish", [](auto& x) { return hardswish(x); }, any, "", {.kinks = {-3, 3}});
+  add_one(registry, "selu", [](auto& x) { return selu(x); }, off_zero, "", {.kinks = {0}});
   add_one(registry, "linear_attention_features", [](auto& x) { return linear_attention_features(x); }, off_zero, "",
           {.kinks = {0}});
   add_one(registry, "gelu", [](auto& x) { return gelu(x); }, any);
   add_one(registry, "gelu", [](auto& x) { return gelu(x, Gelu::tanh); }, any, "tanh, ");
   add_one(registry, "silu", [](auto& x) { return silu(x); }, any);
+  add_one(registry, "mish", [](auto& x) { return mish(x); }, any);
   add_one(registry, "softplus", [](auto& x) { return softplus(x); }, any);
   add_one(registry, "softplus", [](auto& x) { return softplus(x, 2.5); }, any, "beta, ");
   add_one(registry, "logsigmoid", [](auto& x) { return logsigmoid(x); }, any);
