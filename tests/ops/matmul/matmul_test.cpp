@@ -10,6 +10,7 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
+#include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
@@ -191,6 +192,18 @@ TEST_CASE("matmul of float64 is exact to float64") {
   Generator generator(4);
   const Tensor a = randn({40, 3000}, generator, DType::float64), b = randn({3000, 30}, generator, DType::float64);
   CHECK(error_of_product(matmul(a, b), a, b) < 1e-11);
+}
+
+TEST_CASE("matmul: the gradient of one matrix beside a batch is one product") {
+  Generator rng(4);
+  Tensor w = randn({64, 64}, rng).set_requires_grad(), x = randn({32, 2, 64, 1}, rng);
+  release_cached_memory();
+  reset_peak_memory();
+  const int64_t live = memory_stats().live;
+  const Tensor dw = grad({matmul(w, x)}, {w}, {.grad_outputs = {ones({32, 2, 64, 1})}})[0];
+  CHECK(memory_stats().peak - live < 10 * 64 * 64 * 4);  // the products of the batch are 64 times as large as w
+  const Tensor expected = sum(matmul(ones({32, 2, 64, 1}), transpose(x)), {0, 1});
+  CHECK(allclose(dw, expected, 1e-5, 1e-4));
 }
 
 TEST_CASE("matmul says what does not fit") {
