@@ -143,8 +143,13 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where) {
   return op.record(out, [needs_a = op.needs_grad(0), a = op.save(a), b = op.save(b), y](const Tensor& g) {
     Grads grads(2);
     if (needs_a) {
-      // b·a^(b − 1), and 0 rather than 0·∞ where b is 0.
-      const Tensor is_zero = eq(b().detach(), 0);
+      // b·a^(b − 1), and 0 rather than 0·∞ where b is 0. If it is differentiated by b, which gives g/a there, it is
+      // not cut off where these factors are finite.
+      Tensor is_zero = eq(b().detach(), 0);
+      if (grad_enabled() && y.defined()) {
+        const Tensor are_finite = logical_and(isfinite(g.detach()), isfinite(div(1, a().detach())));
+        is_zero = logical_and(is_zero, logical_not(are_finite));
+      }
       const Tensor below = sub(b(), logical_not(is_zero).to(g.dtype()));
       grads[0] = masked_fill(mul(g, mul(b(), pow(a(), below))), is_zero, 0);
     }

@@ -311,3 +311,20 @@ TEST_CASE("pow: the gradient by the exponent at a base of 0") {
   CHECK(by_exponent(0.0, 0) == 0);
   CHECK(by_exponent(0.0, 2) == 0);
 }
+
+TEST_CASE("pow: the mixed second derivative where the exponent is 0") {
+  const auto mixed = [](double base, double cotangent = 1) {
+    Tensor a = scalar(base, DType::float64), b = scalar(0, DType::float64);
+    a.set_requires_grad();
+    b.set_requires_grad();
+    const Tensor by_base =
+        grad({pow(a, b)}, {a}, {.grad_outputs = {scalar(cotangent, DType::float64)}, .create_graph = true})[0];
+    CHECK(by_base.item<double>() == 0);
+    return grad({by_base}, {b})[0].item<double>();
+  };
+  CHECK(mixed(2) == 0.5);
+  CHECK(mixed(0.25, 3) == 12);
+  for (const double base : {0.0, 1e-320}) CHECK(mixed(base) == 0);  // not 0·∞
+  for (const double base : {kInfinity, kNan}) mixed(base);
+  mixed(2, kInfinity);
+}
