@@ -209,6 +209,15 @@ TEST_CASE("convolutions say what is wrong") {
                        "conv2d: stride must be at least 1, not (1, 0) (a.cpp:1)", ValueError);
   CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = -1}), ValueError);
   CHECK_THROWS_AS(conv2d(x, weight, {}, {.dilation = 0}), ValueError);
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.dilation = {1, kLargest}}, {"a.cpp", 1}),
+                       "conv2d: dilation must be at most 2147483647, not (1, 9223372036854775807) (a.cpp:1)",
+                       ValueError);
+  CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = kLargest}), ValueError);
+  CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = "same", .dilation = kLargest}), ValueError);
+  CHECK_THROWS_AS(conv_transpose2d(x, uniform({3, 4, 3, 3}, 2), {}, {.stride = kLargest}), ValueError);
+  CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.dilation = 2147483647}),
+                       doctest::Contains("the kernel reaches over 4294967295 pixels"), ShapeError);
   CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.stride = 2, .padding = "same"}, {"a.cpp", 1}),
                        "conv2d: padding \"same\" needs a stride of 1 (a.cpp:1)", ValueError);
   CHECK_THROWS_AS(conv2d(x.to(DType::int64), weight.to(DType::int64)), DTypeError);
@@ -251,6 +260,8 @@ TEST_CASE("poolings say what is wrong") {
   CHECK_THROWS_AS(max_pool2d(x.select(0, 0), 2), ShapeError);
   CHECK_THROWS_AS(max_pool1d(x, 2), ShapeError);
   CHECK_THROWS_AS(max_pool2d(x, 0), ValueError);
+  CHECK_THROWS_WITH_AS(max_pool2d(x, 2, {.dilation = std::numeric_limits<int64_t>::max()}),
+                       doctest::Contains("dilation must be at most 2147483647"), ValueError);
   CHECK_THROWS_AS(max_pool2d(x, 2, {.stride = 0}), ValueError);
   CHECK_THROWS_AS(avg_pool2d(x, 2, {.dilation = 2}), ValueError);
   CHECK_THROWS_AS(max_pool2d(zeros({1, 3, 0, 8}), 2), ShapeError);
