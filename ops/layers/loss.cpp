@@ -248,8 +248,10 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
   }
   detail::check_same_shape(input, "input", target, "target");
   const Tensor x = in_computed(input), t = in_computed(target);
-  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // its factor, the target, is 0
-  const Tensor losses = mul(log_target ? exp(t) : t, sub(log_t, x));
+  // A probability of 0 adds 0, so its logarithm counts as 0, and so does an infinite input.
+  const Tensor p = log_target ? exp(t) : t, is_zero = eq(p, 0);
+  const Tensor log_p = log_target ? masked_fill(t, is_zero, 0) : log(masked_fill(t, is_zero, 1));
+  const Tensor losses = mul(p, sub(log_p, masked_fill(x, logical_and(is_zero, isinf(x)), 0)));
   if (reduction != Reduction::batchmean) return reduce(losses, reduction);
   return div(sum(losses), input.rank() > 0 ? input.size(0) : 1);
 }

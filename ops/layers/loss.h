@@ -79,10 +79,12 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 /// target·(log target − input), the terms of the Kullback-Leibler divergence of the target's distribution from the
 /// one whose logarithms are `input`; with `log_target` the target is logarithms too. The divergence is
-/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0.
+/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0,
+/// also where the input is −∞ (PyTorch: NaN).
 ///
 /// Shapes: one shape → [], or that shape unreduced.
-/// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant (PyTorch: NaN).
+/// Gradient: any number of times; to a target of 0 as if 0·log 0, and 0 times an infinite input, were constant
+/// (PyTorch: NaN).
 /// Throws: ShapeError; DTypeError, which says what to do with targets that are classes.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
               bool log_target = false, Where where = {});

@@ -231,6 +231,15 @@ TEST_CASE("kl_div: the divergence is its batchmean, and a target of 0 counts 0")
   Tensor leaf = p.clone().set_requires_grad();
   const Tensor slopes = grad({kl_div(log(q), leaf, Reduction::sum)}, {leaf})[0];
   CHECK(slopes[{1, 1}].item() == doctest::Approx(-std::log(0.5)));  // of −target·input
+  for (const bool log_target : {false, true}) {  // the input is −∞ at the target of 0, and elsewhere
+    Tensor x = log(tensor({0, 0.5, 0})).set_requires_grad();
+    Tensor t = (log_target ? log(tensor({0, 1, 0})) : tensor({0, 1, 0})).set_requires_grad();
+    const Tensor loss = kl_div(x, t, Reduction::sum, log_target);
+    CHECK(loss.item() == doctest::Approx(std::log(2)));
+    CHECK(grad({loss}, {x}, {.retain = true})[0].to_vector<float>() == std::vector<float>{0, -1, 0});
+    CHECK(all(isfinite(grad({loss}, {t})[0])).item<bool>());
+  }
+  CHECK(kl_div(scalar(-kInfinity), scalar(1)).item() == kInfinity);
 
   CHECK_THROWS_WITH_AS(
       kl_div(q, labels({0, 1})),
