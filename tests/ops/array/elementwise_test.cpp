@@ -199,6 +199,19 @@ TEST_CASE("compare: logic takes bool") {
                        DTypeError);
 }
 
+TEST_CASE("compare: a number beside a bool is 0 or 1") {
+  const Tensor p = tensor(Bools{false, true});
+  CHECK(eq(p, 1).to_vector<bool>() == Bools{false, true});
+  CHECK(lt(p, true).to_vector<bool>() == Bools{true, false});
+  CHECK(masked_fill(p, p, 0).to_vector<bool>() == Bools{false, false});
+  CHECK_THROWS_WITH_AS(
+      eq(p, 2, {"a.cpp", 7}),
+      "eq: the number 2 does not fit bool, which is 0 or 1; convert x with to(DType::int64) (a.cpp:7)", DTypeError);
+  CHECK_THROWS_AS(lt(p, 0.5), DTypeError);
+  CHECK_THROWS_AS(gt(p, -1), DTypeError);
+  CHECK_THROWS_AS(ne(p, kNan), DTypeError);
+}
+
 TEST_CASE("compare: where and masked_fill") {
   const Tensor c = tensor(Bools{true, false, true});
   CHECK(values(where(c, tensor({1, 2, 3}), tensor({4, 5, 6}))) == Doubles{1, 5, 3});
