@@ -127,7 +127,7 @@ Tensor all(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 
 /// (sum |x|^p)^(1/p) for p ≥ 1, or max |x| for an infinite p.
 ///
-/// Dtypes: floating. Powers of float32 are computed in float64, and do not overflow as PyTorch's do.
+/// Dtypes: floating. Powers do not overflow or vanish as PyTorch's do, except squares of float64.
 /// Gradient: any number of times; 0 where the norm is 0, and NaN at a NaN (PyTorch's for p = 1 and ∞: 0).
 /// Throws: ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});
