@@ -236,7 +236,12 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, KeepDim keepdi
   Call call("var", where);
   const double count = static_cast<double>(reduction_shapes(x, dims, keepdim).count);
   const Tensor wide = detail::in_computed(x), deviation = sub(wide, mean(wide, dims, true));
-  return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0)).to(x.dtype());
+  Tensor squares = sum(square(deviation), dims, keepdim);
+  // The mean is rounded, so the deviations do not sum to 0. What their sum adds to the squares is a constant: it
+  // changes no derivative.
+  const Tensor excess = div(square(sum(deviation.detach(), dims, keepdim)), count);
+  squares = sub(squares, linnet::where(lt(excess, squares.detach()), excess, 0));
+  return div(squares, std::max(count - correction, 0.0)).to(x.dtype());
 }
 
 Tensor max(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {

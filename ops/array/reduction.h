@@ -11,8 +11,8 @@
 /// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. For a tensor of rank 0, dims 0 and −1 are accepted
 /// and change nothing. Dtypes: for bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
 /// Gradient: any number of times, unless stated otherwise.
-/// Cost: one pass over the elements, forward and backward; two passes for `var`, for `logsumexp` and for the gradient
-/// of `norm`.
+/// Cost: one pass over the elements, forward and backward; two passes for `logsumexp` and for the gradient of
+/// `norm`, five for `var`.
 /// Throws: ShapeError for a dim that does not exist or is listed twice; DTypeError for dtypes other than those named.
 
 namespace linnet {

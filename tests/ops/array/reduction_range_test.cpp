@@ -53,3 +53,17 @@ TEST_CASE("norm: no power overflows or vanishes, in either dtype") {
   CHECK(norm(rows, 40, {0}, true).shape() == Shape{1, 2});
   CHECK(values(norm(zeros({2, 0}), 3, {1})) == Doubles{0, 0});
 }
+
+TEST_CASE("var of float32 around a large mean is that of the differences") {
+  const Tensor x = arange(10, DType::float32) + 10000000;
+  CHECK(var(x).item<double>() == near(55.0 / 6, 1e-6));
+  CHECK(var(x, {}, 0).item<double>() == near(8.25, 1e-6));
+  const Doubles slopes = gradient([](const Tensor& t) { return var(t); }, x);
+  for (size_t i = 0; i < 10; ++i) CHECK(slopes[i] == near(2 * (static_cast<double>(i) - 4.5) / 9, 1e-5));
+  // Where the mean of equal numbers is rounded, the variance is not negative.
+  for (const float size : {0.1F, 0.3F, 1e7F, 3e-39F}) CHECK(var(full({7}, size)).item<float>() >= 0);
+  CHECK(var(tensor({3e38F, -3e38F, 1e38F})).item<float>() == kInfinity);
+  Generator rng(1);
+  const Tensor wide = randn({1000}, rng, DType::float64), narrow = wide.to(DType::float32);
+  CHECK(var(narrow).item<double>() == near(var(narrow.to(DType::float64)).item<double>(), 1e-7));
+}
