@@ -341,11 +341,14 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bin
   return reduce(mul(factor_beside(target, "target", options.weight, "weight"), losses), options.reduction);
 }
 
-double accuracy(const Tensor& logits, const Tensor& targets, Where where) {
+double accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index, Where where) {
   const Call call("accuracy", where);
   check_class_targets(logits, "logits", targets);
-  const Tensor right = eq(argmax(in_computed(logits.detach()), -1), targets.to(DType::int64));
-  return mean(right.to(DType::float64)).item<double>();
+  check_range(targets, logits.size(-1), ignore_index);
+  const Tensor classes = targets.to(DType::int64);
+  const Tensor right = eq(argmax(in_computed(logits.detach()), -1), classes);
+  const Tensor count = sum(logical_and(right, ne(classes, ignore_index))).to(DType::float64);
+  return div(count, count_targets(classes, ignore_index, DType::float64)).item<double>();
 }
 
 }  // namespace linnet

@@ -162,11 +162,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {},
                             Where where = {});
 
-/// The share of rows of logits whose largest entry is at the target; NaN without rows.
+/// The share of rows of logits whose largest entry is at the target. Rows whose target is `ignore_index` are left
+/// out; NaN when no row is left.
 ///
 /// Shapes: logits [..., C], targets [...].
 /// Dtypes: targets are int64 or int32.
-/// Throws: ShapeError and DTypeError as cross_entropy.
-double accuracy(const Tensor& logits, const Tensor& targets, Where where = {});
+/// Throws: ShapeError, DTypeError and IndexError as cross_entropy.
+double accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index = -100, Where where = {});
 
 }  // namespace linnet

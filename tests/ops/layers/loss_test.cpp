@@ -389,6 +389,11 @@ TEST_CASE("accuracy is the share of rows that are right") {
   CHECK(accuracy(logits, labels({1, 1, 1})) == doctest::Approx(1.0 / 3));
   CHECK(std::isnan(accuracy(zeros({0, 2}), zeros({0}, DType::int64))));
   CHECK_THROWS_AS(accuracy(logits, labels({0})), ShapeError);
+  CHECK(accuracy(logits, labels({1, -100, 1})) == 0.5);
+  CHECK(accuracy(logits, labels({1, 0, 1}), 0) == 0.5);
+  CHECK(std::isnan(accuracy(logits, labels({-1, -1, -1}), -1)));
+  CHECK_THROWS_WITH_AS(accuracy(logits, labels({1, 2, 0})),
+                       doctest::Contains("accuracy: target 2 of row 1 is not a class: there are 2"), IndexError);
 }
 
 }  // namespace linnet
