@@ -224,7 +224,7 @@ Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& 
   check_arguments(q, k, v, options);
   const int64_t tokens = q.size(2);
   const Tensor queries = detail::in_computed(q), keys = detail::in_computed(k), values = detail::in_computed(v);
-  if (tokens == 0) return zeros({q.size(0), q.size(1), 0, 0}, queries.dtype(), q.device());
+  if (tokens == 0) return matmul(queries, transpose(keys));  // [B, H, 0, 0]
   const Pools of_keys(keys, options.keys, options.padding_mask);
   const Tensor pools = of_keys.pooled();
   const Tensor ranges = seen_pools(tokens, options, q.device());

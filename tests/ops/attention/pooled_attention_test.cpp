@@ -312,6 +312,16 @@ TEST_CASE("pooled_attention: any window or stride beyond the tokens is one over 
                   forward_backward(in, {.keys = near, .values = near}));
 }
 
+TEST_CASE("pooled_attention_weights of no tokens stay on the tape") {
+  const Inputs in = normal_inputs(2, 3, 0, 4, 5);
+  Tensor q = in.q.detach();
+  q.set_requires_grad();
+  const Tensor weights = pooled_attention_weights(q, in.k, in.v, with_weights({}, in));
+  CHECK(weights.shape() == Shape{2, 3, 0, 0});
+  REQUIRE(weights.requires_grad());
+  CHECK(grad({weights.sum()}, {q})[0].shape() == q.shape());
+}
+
 TEST_CASE("pooled_attention says what is wrong") {
   const Inputs in = normal_inputs(2, 3, 6, 4, 5);
   const auto refused = [&](const PooledAttentionOptions& options, const char* because) {
