@@ -191,6 +191,13 @@ TEST_CASE("convolutions say what is wrong") {
       "conv1d: x[2, 9, 3] has 9 channels, but weight[4, 3, 3] takes 3; channels come second: did you "
       "mean transpose(x, 1, 2)? (a.cpp:1)",
       ShapeError);
+  const Tensor line = uniform({2, 3, 9}, 1), taps = uniform({4, 3, 3}, 2);
+  CHECK_THROWS_WITH_AS(
+      conv1d(line, taps, {}, {.padding = {5, 1}}, {"a.cpp", 1}),
+      "conv1d: padding is (5, 1), but one dim has one number, for both sides; pad(x, {5, 1}) pads the "
+      "sides differently (a.cpp:1)",
+      ValueError);
+  CHECK(conv1d(line, taps, {}, {.padding = 5}).shape() == Shape{2, 4, 17});
   CHECK_THROWS_WITH_AS(
       conv2d(x, uniform({4, 3, 9, 3}, 2), {}, {}, {"a.cpp", 1}),
       "conv2d: the kernel reaches over 9 pixels, but with its padding the input has only 8; take a smaller kernel or "
