@@ -273,4 +273,7 @@ TEST_CASE("poolings say what is wrong") {
   CHECK_THROWS_AS(avg_pool2d(x, 2, {.dilation = 2}), ValueError);
   CHECK_THROWS_AS(max_pool2d(zeros({1, 3, 0, 8}), 2), ShapeError);
   CHECK_THROWS_AS(max_pool2d(x.to(DType::int64), 2), DTypeError);
+  CHECK_THROWS_WITH_AS(avg_pool2d(x.to(DType::int64), 2, {}, {"a.cpp", 1}),
+                       "avg_pool2d: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:1)",
+                       DTypeError);
 }
