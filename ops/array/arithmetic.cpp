@@ -28,6 +28,9 @@ Tensor gradient_of_larger(const Tensor& g, const Tensor& a, const Tensor& b) {
   return masked_fill(shared, lt(a.detach(), b.detach()), 0);
 }
 
+/// (end − start)/2. Halves are exact, but for denormal numbers, and their difference does not overflow.
+Tensor half_step(const Tensor& start, const Tensor& end) { return sub(mul(end, 0.5), mul(start, 0.5)); }
+
 /// Kernels divide integers, and a division by 0 traps or gives any number.
 void check_divisor(bool holds_zero) {
   if (!holds_zero) return;
@@ -143,8 +146,13 @@ Tensor pow(const Tensor& a, const Tensor& b, Where where) {
   return op.record(out, [needs_a = op.needs_grad(0), a = op.save(a), b = op.save(b), y](const Tensor& g) {
     Grads grads(2);
     if (needs_a) {
-      // b·a^(b − 1), and 0 rather than 0·∞ where b is 0.
-      const Tensor is_zero = eq(b().detach(), 0);
+      // b·a^(b − 1), and 0 rather than 0·∞ where b is 0. If it is differentiated by b, which gives g/a there, it is
+      // not cut off where these factors are finite.
+      Tensor is_zero = eq(b().detach(), 0);
+      if (grad_enabled() && y.defined()) {
+        const Tensor are_finite = logical_and(isfinite(g.detach()), isfinite(div(1, a().detach())));
+        is_zero = logical_and(is_zero, logical_not(are_finite));
+      }
       const Tensor below = sub(b(), logical_not(is_zero).to(g.dtype()));
       grads[0] = masked_fill(mul(g, mul(b(), pow(a(), below))), is_zero, 0);
     }
@@ -177,8 +185,10 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
   Tensor out;
   {
     const NoGrad no_grad;
-    const Tensor step = sub(end, start);
-    out = linnet::where(lt(abs(weight), 0.5), add(start, mul(step, weight)), sub(end, mul(step, sub(1, weight))));
+    const Tensor half = half_step(start, end);
+    const Tensor from_start = add(start, mul(mul(half, weight), 2));
+    const Tensor from_end = sub(end, mul(mul(half, sub(1, weight)), 2));
+    out = linnet::where(lt(abs(weight), 0.5), from_start, from_end);
   }
   return op.record(out, [start = op.save(start), end = op.save(end), weight = op.save(weight)](const Tensor& g) {
     const Tensor to_end = mul(g, weight());
@@ -259,9 +269,9 @@ Tensor floor_divide(Scalar a, const Tensor& b, Where where) {
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where) {
   const Call call("lerp", where);
   detail::check_floating(start.dtype());
-  const Tensor step = sub(end, start);
-  if (std::abs(weight.real) < 0.5) return add(start, mul(step, weight));
-  return sub(end, mul(step, 1 - weight.real));
+  const Tensor half = half_step(start, end);
+  if (std::abs(weight.real) < 0.5) return add(start, mul(mul(half, weight), 2));
+  return sub(end, mul(mul(half, 1 - weight.real), 2));
 }
 
 Tensor pow(const Tensor& a, Scalar b, Where where) {

@@ -165,14 +165,23 @@ Tensor products_of_others(const Tensor& x, const Shape& kept) {
   return mul(before, after).reshape(ordered.shape()).permute(inverse);
 }
 
-/// The norm for 1 < p < ∞, whose derivative at 0 by the formula is 0/0. Powers are float64 until the root is taken,
-/// because they may overflow a float32.
+/// The norm for 1 < p < ∞ except 2: the largest |x| times the norm of x divided by it, whose powers neither overflow
+/// nor vanish.
+Tensor scaled_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, const ReductionShapes& shapes) {
+  if (shapes.count == 0) return sum(x, dims, keepdim);
+  const Tensor size = abs(x.to(DType::float64)), largest = max(size, dims, true);
+  const Tensor unit = masked_fill(largest, logical_or(eq(largest, 0), isinf(largest)), 1);
+  return mul(pow(sum(pow(div(size, unit), p), dims, keepdim), 1 / p), unit.reshape(shapes.result));
+}
+
+/// The norm for 1 < p < ∞, whose derivative at 0 by the formula is 0/0. Squares of float32 are float64 until the root
+/// is taken, because they may overflow a float32.
 Tensor finite_norm(const Tensor& x, double p, const Shape& dims, bool keepdim, Where where) {
   Op op("norm", where, {x});
   const DType dtype = op.floating_dtype();
   const ReductionShapes shapes = reduction_shapes(x, dims, keepdim);
   Tensor out = p == 2 ? sqrt(reduce(Reduce::sum_squares, x.detach(), shapes, DType::float64))
-                      : pow(sum(pow(abs(x.detach().to(DType::float64)), p), dims, keepdim), 1 / p);
+                      : scaled_norm(x.detach(), p, dims, keepdim, shapes);
   out = out.to(dtype);
   return op.record(out, [x = op.save(x), y = op.save_output(out), p, kept = shapes.kept](const Tensor& g) {
     const Tensor norms = y().reshape(kept), at_zero = eq(norms, 0);
@@ -227,7 +236,12 @@ Tensor var(const Tensor& x, const Shape& dims, double correction, KeepDim keepdi
   Call call("var", where);
   const double count = static_cast<double>(reduction_shapes(x, dims, keepdim).count);
   const Tensor wide = detail::in_computed(x), deviation = sub(wide, mean(wide, dims, true));
-  return div(sum(square(deviation), dims, keepdim), std::max(count - correction, 0.0)).to(x.dtype());
+  Tensor squares = sum(square(deviation), dims, keepdim);
+  // The mean is rounded, so the deviations do not sum to 0. What their sum adds to the squares is a constant: it
+  // changes no derivative.
+  const Tensor excess = div(square(sum(deviation.detach(), dims, keepdim)), count);
+  squares = sub(squares, linnet::where(lt(excess, squares.detach()), excess, 0));
+  return div(squares, std::max(count - correction, 0.0)).to(x.dtype());
 }
 
 Tensor max(const Tensor& x, const Shape& dims, KeepDim keepdim, Where where) {

@@ -11,8 +11,8 @@
 /// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. For a tensor of rank 0, dims 0 and −1 are accepted
 /// and change nothing. Dtypes: for bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
 /// Gradient: any number of times, unless stated otherwise.
-/// Cost: one pass over the elements, forward and backward; two passes for `var`, for `logsumexp` and for the gradient
-/// of `norm`.
+/// Cost: one pass over the elements, forward and backward; two passes for `logsumexp` and for the gradient of
+/// `norm`, five for `var`.
 /// Throws: ShapeError for a dim that does not exist or is listed twice; DTypeError for dtypes other than those named.
 
 namespace linnet {
@@ -127,7 +127,7 @@ Tensor all(const Tensor& x, const Shape& dims = {}, KeepDim keepdim = false, Whe
 
 /// (sum |x|^p)^(1/p) for p ≥ 1, or max |x| for an infinite p.
 ///
-/// Dtypes: floating. Powers of float32 are computed in float64, and do not overflow as PyTorch's do.
+/// Dtypes: floating. Powers do not overflow or vanish as PyTorch's do, except squares of float64.
 /// Gradient: any number of times; 0 where the norm is 0, and NaN at a NaN (PyTorch's for p = 1 and ∞: 0).
 /// Throws: ValueError for another p.
 Tensor norm(const Tensor& x, double p = 2, const Shape& dims = {}, KeepDim keepdim = false, Where where = {});

@@ -45,6 +45,7 @@ void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
   const Tensor host = p.to(Device::cpu);
   const std::span<const double> values = host.data<double>();
   const int64_t classes = p.size(-1);
+  if (classes == 0) throw ShapeError(fmt::format("probabilities{} have no classes", to_string(p.shape())));
   const int64_t needed = replacement ? 1 : samples;
   int64_t positive = 0;
   for (int64_t i = 0; i < p.numel(); ++i) {
@@ -64,6 +65,28 @@ void check_probabilities(const Tensor& p, int64_t samples, bool replacement) {
     }
     positive = 0;
   }
+}
+
+/// Samples with replacement, by the inverse of the distribution function: class c is that of a uniform number from
+/// the sum of the probabilities before c on, and below the sum with that of c. So no class of probability 0 is drawn.
+Tensor sample_independently(const Tensor& p, int64_t samples, Generator& generator) {
+  const Tensor sums = cumsum(div(p, max(p, {-1}, true)), -1);  // divided, so that they do not overflow
+  const Tensor total = sums.narrow(-1, p.size(-1) - 1, 1);
+  Shape shape = p.shape();
+  shape[p.rank() - 1] = samples;
+  const Tensor at = mul(rand(shape, generator, DType::float64, p.device()), total);
+  // A product that is rounded up to the total belongs to the last class with a probability.
+  return minimum(searchsorted(sums, at, true), searchsorted(sums, total));
+}
+
+/// Samples without replacement, by exponential races: class c has the time E_c / p_c, where E_c is exponential. The
+/// smallest time is that of c with probability p_c / sum p, and the smallest times are samples. p_c = 0 has an
+/// infinite time. Times are logarithms, so that nothing underflows.
+Tensor sample_by_races(const Tensor& p, int64_t samples, Generator& generator) {
+  const Tensor uniform = rand(p.shape(), generator, DType::float64, p.device());
+  const Tensor exponential = clamp(neg(log(sub(1, uniform))), std::numeric_limits<double>::min());
+  const Tensor speed = sub(log(p), log(exponential));
+  return samples == 1 ? argmax(speed, -1, true) : topk(speed, samples).indices;
 }
 
 }  // namespace
@@ -132,23 +155,10 @@ Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& gene
   op.floating_dtype();
   if (probabilities.rank() == 0) throw ShapeError("probabilities have rank 0; [..., C] is needed");
   if (samples < 1) throw ValueError(fmt::format("samples is {}; at least 1 is needed", samples));
-  Tensor p = probabilities.detach().to(DType::float64).contiguous();
+  const Tensor p = probabilities.detach().to(DType::float64).contiguous();
   check_probabilities(p, samples, replacement);
-
-  // Exponential races: class c has the time E_c / p_c, where E_c is exponential. The smallest time is that of c with
-  // probability p_c / sum p, the smallest times are samples without replacement, and p_c = 0 has an infinite time.
-  // With replacement, each sample has its own race, as a single sample has anyway. Times are logarithms, so that
-  // nothing underflows.
-  const bool own_races = replacement || samples == 1;
-  if (own_races) {
-    Shape shape = p.shape();
-    shape.insert(p.rank() - 1, samples);
-    p = p.unsqueeze(-2).expand(shape);
-  }
-  const Tensor uniform = rand(p.shape(), generator, DType::float64, p.device());
-  const Tensor exponential = clamp(neg(log(sub(1, uniform))), std::numeric_limits<double>::min());
-  const Tensor speed = sub(log(p), log(exponential));
-  return op.non_differentiable(own_races ? argmax(speed, -1) : topk(speed, samples).indices, "its result is a draw");
+  return op.non_differentiable((replacement ? sample_independently : sample_by_races)(p, samples, generator),
+                               "its result is a draw");
 }
 
 }  // namespace linnet

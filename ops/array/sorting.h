@@ -37,15 +37,15 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest
 /// Throws: ShapeError for shapes that do not fit; DTypeError for dtypes that differ.
 Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool right = false, Where where = {});
 
-/// `samples` classes drawn for each row of `probabilities`, which need not sum to 1. Takes one draw from the
-/// generator.
+/// `samples` classes drawn for each row of `probabilities`, which need not sum to 1; never one of probability 0.
+/// Takes one draw from the generator.
 ///
 /// Shapes: probabilities [..., C] → [..., samples].
 /// Dtypes: floating → int64.
 /// Gradient: none.
-/// Cost: samples · C random numbers for each row with replacement, C without.
-/// Throws: ValueError for a row with a negative or non-finite entry, with no positive one, or with fewer positive
-/// ones than samples to be drawn without replacement.
+/// Cost: O(C + samples · log C) for each row with replacement; C random numbers and a `topk` without.
+/// Throws: ValueError for a row with a negative or non-finite entry, with no positive one, or with fewer than samples
+/// drawn without replacement; ShapeError for no classes.
 Tensor multinomial(const Tensor& probabilities, int64_t samples, Generator& generator, bool replacement = false,
                    Where where = {});
 

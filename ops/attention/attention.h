@@ -30,7 +30,13 @@ struct SoftmaxAttentionOptions {
 /// o_i = sum_j softmax_j(scale · q_i·k_j) v_j, or softmax_j(scale · q_i·k_j + attn_mask_ij).
 ///
 /// A query that sees no key gives 0 and has no gradient. The contents of padded keys change no bit of the result.
-/// When causal, neither do later tokens. Strided inputs are used in place where their last dim has unit stride.
+/// When causal, neither do later tokens; with `attn_mask` their weights are 0, but 0 times a NaN or an infinity among
+/// their values is NaN. Strided inputs are used in place where their last dim has unit stride.
+///
+/// Backward computes the weights again from the scores and, for each query, the largest score plus the logarithm of
+/// the sum as one number. It rounds that to the dtype, or for bfloat16 to float32, so weights in gradients have a
+/// relative error of about |largest score| · 2⁻²⁴ for float32. Where scores exceed 10⁴, use float64, or `attn_mask`,
+/// which keeps the weights.
 ///
 /// Shapes: q [B, H, N, D], k and v [B, H, M, D] → [B, H, N, D], in memory [B, N, H, D], so that merging the heads is
 /// free.

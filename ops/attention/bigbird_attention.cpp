@@ -20,10 +20,10 @@
 namespace linnet {
 namespace {
 
-int64_t blocks_of(int64_t tokens, int64_t block) { return (tokens + block - 1) / block; }
+int64_t blocks_of(int64_t tokens, int64_t block) { return detail::ceil_div(tokens, block); }
 
-/// Whether there are so few blocks that all tokens see all tokens.
-bool is_dense(int64_t blocks, int64_t random) { return blocks <= 5 + 2 * random; }
+/// Whether there are so few blocks, 5 + 2·random at most, that all tokens see all tokens.
+bool is_dense(int64_t blocks, int64_t random) { return (blocks - 4) / 2 <= random; }
 
 /// Whether block row i, neither the first nor the last, sees block j without random blocks.
 bool sees_always(int64_t i, int64_t j, int64_t blocks) {

@@ -73,7 +73,7 @@ Shape joined(Shape first, const Tensor& x) {
 /// Shapes: [B, N, …] → [B · dilation, N', …].
 Tensor by_residue(const Tensor& x, int64_t dilation, Scalar value) {
   if (!x.defined() || dilation == 1) return x;
-  const int64_t each = (x.size(1) + dilation - 1) / dilation;
+  const int64_t each = detail::ceil_div(x.size(1), dilation);
   Shape widths;
   for (int d = 2; d < x.rank(); ++d) widths.push_back(0), widths.push_back(0);
   widths.push_back(0), widths.push_back(each * dilation - x.size(1));
@@ -106,16 +106,17 @@ Tensor for_residues(const Tensor& x, int64_t dilation) {
   return x.unsqueeze(1).expand(repeated).reshape(merged);
 }
 
-/// The dilation of head h.
-int64_t dilation_of(const LongformerAttentionOptions& options, int64_t h) {
-  return options.dilation[options.dilation.size() == 1 ? 0 : static_cast<size_t>(h)];
+/// The dilation of head h. With one of `tokens` or more a token sees itself alone.
+int64_t dilation_of(const LongformerAttentionOptions& options, int64_t h, int64_t tokens) {
+  const int64_t given = options.dilation[options.dilation.size() == 1 ? 0 : static_cast<size_t>(h)];
+  return std::min(given, std::max<int64_t>(tokens, 1));
 }
 
 /// One call, whose arguments have been checked.
 class Longformer {
  public:
   Longformer(const Tensor& q, const LongformerAttentionOptions& options)
-      : options_(options), global_(global_tokens_of(q, options)) {}
+      : options_(options), window_(std::min(options.window, 2 * q.size(2))), global_(global_tokens_of(q, options)) {}
 
   const GlobalTokens& global() const { return global_; }
 
@@ -155,8 +156,8 @@ class Longformer {
     const int64_t heads = q.size(1), tokens = q.size(2);
     std::vector<bool> far;
     for (int64_t h = 0; h < heads; ++h) {
-      const int64_t dilation = dilation_of(options_, h);
-      const int64_t most = dilation * (options_.causal ? options_.window : options_.window / 2);
+      const int64_t dilation = dilation_of(options_, h, tokens);
+      const int64_t most = dilation * (options_.causal ? window_ : window_ / 2);
       for (int64_t i = 0; i < tokens; ++i) {
         for (int64_t j = 0; j < tokens; ++j) {
           const int64_t distance = options_.causal ? i - j : std::abs(i - j);
@@ -196,15 +197,15 @@ class Longformer {
 
   /// The keys that queries see if they are not global: those near them and the global ones.
   std::vector<detail::KeySet> local_sets(const Tensor& q, const Tensor& k, const Tensor& v, int64_t dilation) const {
-    const int64_t tokens = q.size(2), half = options_.window / 2;
-    const int64_t before = options_.causal ? options_.window : half, after = options_.causal ? 0 : half;
+    const int64_t tokens = q.size(2), half = window_ / 2;
+    const int64_t before = options_.causal ? window_ : half, after = options_.causal ? 0 : half;
     // A global token near a query is among the global keys, so it is left out of the near ones: by the ranges where
     // that is possible, else like padding.
     const bool by_ranges = global_.first && dilation == 1;
     Tensor near = options_.padding_mask;
     if (global_.count > 0 && !by_ranges) near = both(near, logical_not(global_mask(q)));
     if (dilation > 1 && !near.defined()) near = Recording::constant(ones({1, tokens}, DType::boolean), q.device());
-    const int64_t of_residue = (tokens + dilation - 1) / dilation;
+    const int64_t of_residue = detail::ceil_div(tokens, dilation);
     std::vector<detail::KeySet> sets{
         {.k = heads_by_residue(k, dilation),
          .v = heads_by_residue(v, dilation),
@@ -263,6 +264,7 @@ class Longformer {
   }
 
   const LongformerAttentionOptions& options_;
+  int64_t window_;  ///< that of the options, or a smaller one over all tokens
   GlobalTokens global_;
 };
 
@@ -316,8 +318,8 @@ Tensor longformer_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
   if (longformer.is_one_op()) return longformer.all_rows(q, k, v, q_global, k_global, v_global);
   std::vector<Tensor> heads;  // neighbouring heads of one dilation together
   for (int64_t h = 0, end = 0; h < q.size(1); h = end) {
-    const int64_t dilation = dilation_of(options, h);
-    while (end < q.size(1) && dilation_of(options, end) == dilation) ++end;
+    const int64_t dilation = dilation_of(options, h, q.size(2));
+    while (end < q.size(1) && dilation_of(options, end, q.size(2)) == dilation) ++end;
     const auto some = [&](const Tensor& x) { return end - h == x.size(1) ? x : x.narrow(1, h, end - h); };
     heads.push_back(longformer.local_rows(some(q), some(k), some(v), dilation));
   }

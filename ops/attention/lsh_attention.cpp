@@ -245,7 +245,7 @@ void check_arguments(const Tensor& q, const Tensor& buckets, const LshAttentionO
 int64_t lsh_bucket_count(int64_t tokens, int64_t chunk, Where where) {
   const Call call("lsh_bucket_count", where);
   check_chunk(chunk);
-  return std::max<int64_t>(2, (tokens + chunk - 1) / chunk) / 2 * 2;
+  return std::max<int64_t>(2, detail::ceil_div(tokens, chunk)) / 2 * 2;
 }
 
 Tensor lsh_rotations(int64_t heads, int64_t head_dim, int64_t hashes, int64_t buckets, Generator& generator,

@@ -31,9 +31,7 @@ using Kind = TokenPooling::Kind;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-int64_t pools_of(int64_t tokens, const TokenPooling& pooling) {
-  return (tokens + pooling.stride - 1) / pooling.stride;
-}
+int64_t pools_of(int64_t tokens, const TokenPooling& pooling) { return detail::ceil_div(tokens, pooling.stride); }
 
 void check_pooling(const TokenPooling& pooling, const Tensor& x) {
   if (pooling.kernel < 1 || pooling.stride < 1) {
@@ -165,12 +163,13 @@ class Pools {
 /// The pools that each query sees, as ranges [1, 1, N, 2].
 Tensor seen_pools(int64_t tokens, const PooledAttentionOptions& options, Device device) {
   const int64_t stride = options.keys.stride, kernel = options.keys.kernel, pools = pools_of(tokens, options.keys);
+  const int64_t window = std::min(options.window, 2 * tokens + kernel);  // no pool is farther away
   std::vector<int64_t> ranges;
   int64_t begin = 0, end = 0;
   for (int64_t i = 0; i < tokens; ++i) {
     const auto doubled_centre = [&](int64_t p) { return 2 * p * stride + kernel - 1; };
-    while (begin < pools && doubled_centre(begin) < 2 * i - options.window) ++begin;
-    while (end < pools && doubled_centre(end) <= 2 * i + options.window &&
+    while (begin < pools && doubled_centre(begin) < 2 * i - window) ++begin;
+    while (end < pools && doubled_centre(end) <= 2 * i + window &&
            (!options.causal || end * stride + kernel - 1 <= i)) {
       ++end;
     }
@@ -225,7 +224,7 @@ Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& 
   check_arguments(q, k, v, options);
   const int64_t tokens = q.size(2);
   const Tensor queries = detail::in_computed(q), keys = detail::in_computed(k), values = detail::in_computed(v);
-  if (tokens == 0) return zeros({q.size(0), q.size(1), 0, 0}, queries.dtype(), q.device());
+  if (tokens == 0) return matmul(queries, transpose(keys));  // [B, H, 0, 0]
   const Pools of_keys(keys, options.keys, options.padding_mask);
   const Tensor pools = of_keys.pooled();
   const Tensor ranges = seen_pools(tokens, options, q.device());

@@ -22,6 +22,9 @@ Tensor dense(const Tensor& x);
 /// dense(x) of x [..., C] as [rows, C].
 Tensor dense_rows(const Tensor& x);
 
+/// ⌈n / step⌉ for n ≥ 0, without overflow for any step of at least 1.
+constexpr int64_t ceil_div(int64_t n, int64_t step) { return n / step + (n % step != 0 ? 1 : 0); }
+
 /// x in the dtype in which ops compute: float32 for bfloat16, x itself otherwise.
 Tensor in_computed(const Tensor& x);
 

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include <fmt/format.h>
+
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/device/kernel_names.h>
@@ -40,9 +42,16 @@ inline double largest_finite(DType dtype) {
   return dtype == DType::float32 ? std::numeric_limits<float>::max() : 0x1.fep127;  // bfloat16 has 8 digits
 }
 
-/// A number as a tensor of rank 0, with x's dtype and device, for an op with x.
+/// A number as a tensor of rank 0, with x's dtype and device, for an op with x. Beside a bool it is 0 or 1: others
+/// would become true, and eq(x, 2) would be eq(x, true).
+///
+/// Throws: DTypeError.
 inline Tensor number_beside(const Tensor& x, Scalar value) {
   check_number(value, x.dtype());
+  if (x.dtype() == DType::boolean && value.real != 0 && value.real != 1) {
+    throw DTypeError(
+        fmt::format("the number {} does not fit bool, which is 0 or 1; convert x with to(DType::int64)", value.real));
+  }
   Tensor number = Tensor::empty({}, x.dtype(), x.device());
   backend(number).fill(detail::view(number), value);
   return number;

@@ -7,7 +7,8 @@
 namespace linnet {
 namespace [[gnu::visibility("hidden")]] detail {
 
-/// Throws: ValueError unless both numbers are at least `least`.
+/// Throws: ValueError unless both numbers are at least `least`, and so small that their products with sizes do not
+/// overflow.
 void check_at_least(const char* name, const Size2d& size, int64_t least);
 
 /// How many windows of `taps` pixels, `dilation` apart, fit into `size` pixels plus `padding` more.

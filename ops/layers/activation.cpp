@@ -1,5 +1,6 @@
 #include <linnet/ops/layers/activation.h>
 
+#include <cmath>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -217,7 +218,11 @@ Tensor mish(const Tensor& x, Where where) {
 Tensor softplus(const Tensor& x, double beta, Where where) {
   const Call call("softplus", where);
   if (!(beta > 0)) throw ValueError(fmt::format("beta must be positive, not {}", beta));
-  if (beta != 1) return softplus(x * beta) / beta;
+  if (beta != 1) {
+    detail::check_floating(x.dtype());
+    const Tensor scaled = x * beta;  // where it overflows, the result is x
+    return linnet::where(scaled == INFINITY, x, softplus(scaled) / beta);
+  }
   Op op("softplus", where, {x});
   op.floating_dtype();
   return op.record(detail::unary(Unary::softplus, x),

@@ -159,6 +159,12 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   const Call call("conv1d", where);
   check_channels(x, weight, bias, options.groups, false, "L", 3);
   Padding2d padding = options.padding;
+  if (const auto [first, second] = padding.size; first != second) {
+    throw ValueError(
+        fmt::format("padding is ({}, {}), but one dim has one number, for both sides; pad(x, {{{}, {}}}) pads the "
+                    "sides differently",
+                    first, second, first, second));
+  }
   padding.size.height = 0;
   return checked_conv2d("conv1d", where, x.unsqueeze(2), weight.unsqueeze(2), bias,
                         {.stride = {1, options.stride},

@@ -250,8 +250,10 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
   }
   detail::check_same_shape(input, "input", target, "target");
   const Tensor x = in_computed(input), t = in_computed(target);
-  const Tensor log_t = log_target ? t : log(linnet::where(eq(t, 0), 1, t));  // its factor, the target, is 0
-  const Tensor losses = mul(log_target ? exp(t) : t, sub(log_t, x));
+  // A probability of 0 adds 0, so its logarithm counts as 0, and so does an infinite input.
+  const Tensor p = log_target ? exp(t) : t, is_zero = eq(p, 0);
+  const Tensor log_p = log_target ? masked_fill(t, is_zero, 0) : log(masked_fill(t, is_zero, 1));
+  const Tensor losses = mul(p, sub(log_p, masked_fill(x, logical_and(is_zero, isinf(x)), 0)));
   if (reduction != Reduction::batchmean) return reduce(losses, reduction);
   return div(sum(losses), input.rank() > 0 ? input.size(0) : 1);
 }
@@ -341,11 +343,14 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Bin
   return reduce(mul(factor_beside(target, "target", options.weight, "weight"), losses), options.reduction);
 }
 
-double accuracy(const Tensor& logits, const Tensor& targets, Where where) {
+double accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index, Where where) {
   const Call call("accuracy", where);
   check_class_targets(logits, "logits", targets);
-  const Tensor right = eq(argmax(in_computed(logits.detach()), -1), targets.to(DType::int64));
-  return mean(right.to(DType::float64)).item<double>();
+  check_range(targets, logits.size(-1), ignore_index);
+  const Tensor classes = targets.to(DType::int64);
+  const Tensor right = eq(argmax(in_computed(logits.detach()), -1), classes);
+  const Tensor count = sum(logical_and(right, ne(classes, ignore_index))).to(DType::float64);
+  return div(count, count_targets(classes, ignore_index, DType::float64)).item<double>();
 }
 
 }  // namespace linnet

@@ -79,10 +79,12 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduc
 
 /// target·(log target − input), the terms of the Kullback-Leibler divergence of the target's distribution from the
 /// one whose logarithms are `input`; with `log_target` the target is logarithms too. The divergence is
-/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0.
+/// `Reduction::batchmean`, while the mean divides by the number of classes as well. A target of 0 adds 0,
+/// also where the input is −∞ (PyTorch: NaN).
 ///
 /// Shapes: one shape → [], or that shape unreduced.
-/// Gradient: any number of times; to a target of 0 as if 0·log 0 were constant (PyTorch: NaN).
+/// Gradient: any number of times; to a target of 0 as if 0·log 0, and 0 times an infinite input, were constant
+/// (PyTorch: NaN).
 /// Throws: ShapeError; DTypeError, which says what to do with targets that are classes.
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction = Reduction::mean,
               bool log_target = false, Where where = {});
@@ -160,11 +162,12 @@ Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& targ
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const BinaryCrossEntropyOptions& options = {},
                             Where where = {});
 
-/// The share of rows of logits whose largest entry is at the target; NaN without rows.
+/// The share of rows of logits whose largest entry is at the target. Rows whose target is `ignore_index` are left
+/// out; NaN when no row is left.
 ///
 /// Shapes: logits [..., C], targets [...].
 /// Dtypes: targets are int64 or int32.
-/// Throws: ShapeError and DTypeError as cross_entropy.
-double accuracy(const Tensor& logits, const Tensor& targets, Where where = {});
+/// Throws: ShapeError, DTypeError and IndexError as cross_entropy.
+double accuracy(const Tensor& logits, const Tensor& targets, int64_t ignore_index = -100, Where where = {});
 
 }  // namespace linnet

@@ -97,6 +97,7 @@ Tensor max_pool(const char* name, Where where, const Tensor& x, const Size2d& ou
 
 /// The means of x [B, C, H, W], as a convolution of each channel with equal weights.
 Tensor avg_pool(const Tensor& x, const Pool2dParams& p) {
+  detail::check_floating(x.dtype());
   if (p.dilation[0] != 1 || p.dilation[1] != 1) throw ValueError("a mean takes no dilation; leave the option out");
   const Tensor weight = full({1, 1, p.kernel[0], p.kernel[1]}, 1.0 / static_cast<double>(p.kernel[0] * p.kernel[1]),
                              x.dtype(), x.device());

@@ -1,5 +1,8 @@
 #include <linnet/ops/detail/windows.h>
 
+#include <algorithm>
+#include <limits>
+
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
@@ -7,10 +10,13 @@
 namespace linnet::detail {
 
 void check_at_least(const char* name, const Size2d& size, int64_t least) {
-  if (size.height >= least && size.width >= least) return;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const auto [lower, upper] = std::minmax(size.height, size.width);
+  if (lower >= least && upper <= kMost) return;
   const std::string shown =
-      size.height == size.width ? fmt::format("{}", size.height) : fmt::format("({}, {})", size.height, size.width);
-  throw ValueError(fmt::format("{} must be at least {}, not {}", name, least, shown));
+      lower == upper ? fmt::format("{}", lower) : fmt::format("({}, {})", size.height, size.width);
+  throw ValueError(fmt::format("{} must be at {} {}, not {}", name, lower < least ? "least" : "most",
+                               lower < least ? least : kMost, shown));
 }
 
 int64_t windows(int64_t size, int64_t taps, int64_t stride, int64_t padding, int64_t dilation) {

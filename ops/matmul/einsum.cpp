@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 
 #include <linnet/core/error.h>
+#include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/matmul/matmul.h>
 
-/// einsum as batched matrix products of two operands at a time. A label of both operands is a batch dim if the result
+/// einsum as batched products of two operands at a time. A label of both operands is a batch dim if the result
 /// or another operand still needs it, and an inner dim of the product otherwise.
 
 namespace linnet {
@@ -227,6 +229,15 @@ void check_result(const Labels& result, const std::map<Label, int64_t>& sizes, s
   }
 }
 
+/// a·b for matrices a [..., m, k] and b [..., k, n]. With k = 1, or with m = n = 1, a matrix product would be a call
+/// for each number or two.
+Tensor product_of(const Tensor& a, const Tensor& b) {
+  if (a.size(-1) != 1 && (a.size(-2) != 1 || b.size(-1) != 1)) return matmul(a, b);
+  detail::check_floating(a.dtype());
+  if (a.size(-1) == 1) return mul(a, b);
+  return sum(mul(detail::in_computed(a), detail::in_computed(transpose(b))), {-1}, true).to(a.dtype());
+}
+
 /// The product of two operands, with the labels `out` in this order.
 Labelled contract(const Labelled& a, const Labelled& b, const Labels& out) {
   Labels needed_of_a = out, needed_of_b = out;
@@ -250,8 +261,8 @@ Labelled contract(const Labelled& a, const Labelled& b, const Labels& out) {
   const int64_t batch_size = left.sizes(batch).numel(), inner_size = left.sizes(inner).numel();
   const int64_t row_count = left.sizes(rows).numel(), column_count = right.sizes(columns).numel();
   const Tensor product =
-      matmul(left.permuted(joined(batch, rows, inner)).reshape({batch_size, row_count, inner_size}),
-             right.permuted(joined(batch, inner, columns)).reshape({batch_size, inner_size, column_count}));
+      product_of(left.permuted(joined(batch, rows, inner)).reshape({batch_size, row_count, inner_size}),
+                 right.permuted(joined(batch, inner, columns)).reshape({batch_size, inner_size, column_count}));
   Shape shape = left.sizes(joined(batch, rows));
   for (const int64_t size : right.sizes(columns)) shape.push_back(size);
   return {Labelled{product.reshape(shape), joined(batch, rows, columns)}.permuted(out), out};

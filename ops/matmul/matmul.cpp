@@ -28,6 +28,21 @@ Tensor as_batch(const Tensor& x, const Shape& leading) {
   return x.detach().expand(expanded).reshape({leading.numel(), m, n});
 }
 
+/// x [..., R, N] as [R, batch · N].
+Tensor side_by_side(const Tensor& x) {
+  const int64_t rows = x.size(-2), columns = x.size(-1),
+                batch = Shape(x.shape().begin(), x.shape().end() - 2).numel();
+  return x.reshape({batch, rows, columns}).transpose(0, 1).reshape({rows, batch * columns});
+}
+
+/// The sum of g·bᵀ over the batch, the gradient of a matrix a in a·b. It is one product over (batch, n), except where
+/// the copies of g and b for that would take more memory than the products of the batch.
+Tensor gradient_of_one(const Tensor& g, const Tensor& b) {
+  const int64_t m = g.size(-2), k = b.size(-2), n = b.size(-1);
+  if ((m + k) * n > m * k) return matmul(g, transpose(b));  // the tape sums it
+  return matmul(side_by_side(g), transpose(side_by_side(b)));
+}
+
 void check_shapes(const Tensor& a, const Tensor& b) {
   const auto product = [&] { return fmt::format("a{} · b{}", to_string(a.shape()), to_string(b.shape())); };
   if (a.rank() == 0 || b.rank() == 0) {
@@ -76,15 +91,17 @@ Tensor matrix_product(DType dtype, const Tensor& a, const Tensor& b, Where where
   backend(out).gemm(detail::view(out_batch), detail::view(a_batch), detail::view(b_batch), nullptr);
 
   const bool needs_a = op.needs_grad(0), needs_b = op.needs_grad(1);
-  return op.record(out, [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
-                         fold = b.rank() == 2, factors](const Tensor& cotangent) {
-    // da = g·bᵀ and db = aᵀ·g. For one b with many a, the product also sums over the a.
-    const Tensor g = cotangent.to(factors);
-    Tensor da, db;
-    if (needs_a) da = matmul(g, transpose(b()));
-    if (needs_b) db = fold ? matmul(transpose(as_rows(a())), as_rows(g)) : matmul(transpose(a()), g);
-    return Grads{da, db};
-  });
+  return op.record(out,
+                   [a = needs_b ? op.save(a) : Saved(), b = needs_a ? op.save(b) : Saved(), needs_a, needs_b,
+                    fold = b.rank() == 2, one_a = a.rank() == 2 && b.rank() > 2, factors](const Tensor& cotangent) {
+                     // da = g·bᵀ and db = aᵀ·g. For one b with many a, the product also sums over the a; for one a
+                     // with many b, over the b.
+                     const Tensor g = cotangent.to(factors);
+                     Tensor da, db;
+                     if (needs_a) da = one_a ? gradient_of_one(g, b()) : matmul(g, transpose(b()));
+                     if (needs_b) db = fold ? matmul(transpose(as_rows(a())), as_rows(g)) : matmul(transpose(a()), g);
+                     return Grads{da, db};
+                   });
 }
 
 /// A suggestion for an x of the wrong shape.

@@ -45,7 +45,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Wh
 ///
 /// Dtypes: one floating dtype; any dtype for one tensor.
 /// Cost: tensors are multiplied two at a time, always the pair whose product takes the fewest multiplications. Each
-/// pair takes one matrix product, after copies where dims must be reordered.
+/// pair takes one matrix product, or `mul` where that is enough, after copies where dims must be reordered.
 /// Throws: ValueError for an equation that cannot be read or names another number of tensors; ShapeError when it does
 /// not fit their shapes.
 Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Where where = {});

@@ -199,6 +199,19 @@ TEST_CASE("compare: logic takes bool") {
                        DTypeError);
 }
 
+TEST_CASE("compare: a number beside a bool is 0 or 1") {
+  const Tensor p = tensor(Bools{false, true});
+  CHECK(eq(p, 1).to_vector<bool>() == Bools{false, true});
+  CHECK(lt(p, true).to_vector<bool>() == Bools{true, false});
+  CHECK(masked_fill(p, p, 0).to_vector<bool>() == Bools{false, false});
+  CHECK_THROWS_WITH_AS(
+      eq(p, 2, {"a.cpp", 7}),
+      "eq: the number 2 does not fit bool, which is 0 or 1; convert x with to(DType::int64) (a.cpp:7)", DTypeError);
+  CHECK_THROWS_AS(lt(p, 0.5), DTypeError);
+  CHECK_THROWS_AS(gt(p, -1), DTypeError);
+  CHECK_THROWS_AS(ne(p, kNan), DTypeError);
+}
+
 TEST_CASE("compare: where and masked_fill") {
   const Tensor c = tensor(Bools{true, false, true});
   CHECK(values(where(c, tensor({1, 2, 3}), tensor({4, 5, 6}))) == Doubles{1, 5, 3});
@@ -310,4 +323,21 @@ TEST_CASE("pow: the gradient by the exponent at a base of 0") {
   CHECK(by_exponent(-0.0, -1) == kInfinity);
   CHECK(by_exponent(0.0, 0) == 0);
   CHECK(by_exponent(0.0, 2) == 0);
+}
+
+TEST_CASE("pow: the mixed second derivative where the exponent is 0") {
+  const auto mixed = [](double base, double cotangent = 1) {
+    Tensor a = scalar(base, DType::float64), b = scalar(0, DType::float64);
+    a.set_requires_grad();
+    b.set_requires_grad();
+    const Tensor by_base =
+        grad({pow(a, b)}, {a}, {.grad_outputs = {scalar(cotangent, DType::float64)}, .create_graph = true})[0];
+    CHECK(by_base.item<double>() == 0);
+    return grad({by_base}, {b})[0].item<double>();
+  };
+  CHECK(mixed(2) == 0.5);
+  CHECK(mixed(0.25, 3) == 12);
+  for (const double base : {0.0, 1e-320}) CHECK(mixed(base) == 0);  // not 0·∞
+  for (const double base : {kInfinity, kNan}) mixed(base);
+  mixed(2, kInfinity);
 }

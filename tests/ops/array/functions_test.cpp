@@ -218,6 +218,12 @@ TEST_CASE("lerp: its ends are exact, and so is what does not change") {
   }
   CHECK(values(lerp(tensor({0, 10}), tensor({{4, 20}, {8, 30}}), tensor({0.5, 0.25}, {2, 1}))) ==
         Doubles{2, 15, 2, 15});
+  const Tensor least = tensor({-3e38F}), largest = tensor({3e38F});  // their difference overflows
+  for (const float weight : {0.0F, 0.25F, 0.5F, 1.0F}) {
+    const auto expected = static_cast<float>(3e38F * (2.0 * weight - 1));
+    CHECK(lerp(least, largest, weight).item<float>() == expected);
+    CHECK(lerp(least, largest, tensor({weight})).item<float>() == expected);
+  }
   CHECK_THROWS_WITH_AS(lerp(arange(3), arange(3), 1, {"a.cpp", 7}),
                        "lerp: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:7)",
                        DTypeError);
@@ -298,6 +304,16 @@ TEST_CASE("activations: at the ends, and gradients at NaN, as in PyTorch") {
   CHECK(gradient([](const Tensor& x) { return hardtanh(x); }, at) == Doubles{1, 1, 1, 0, 0});
   CHECK(gradient([](const Tensor& x) { return elu(x); }, at) == Doubles{1, 1, 1, std::exp(-1), 1});
   CHECK(gradient([](const Tensor& x) { return elu(x, 2); }, at) == Doubles{1, 2, 2, 2 * std::exp(-1), 1});
+}
+
+TEST_CASE("softplus with a factor does not overflow, nor does its gradient") {
+  const auto of = [](const Tensor& x) { return softplus(x, 10); };
+  CHECK(values(of(tensor({1e38F, -1e38F, std::numeric_limits<float>::infinity()}))) == Doubles{1e38F, 0, kInfinity});
+  CHECK(gradient(of, {1e308, -1e308, kInfinity, 0}) == Doubles{1, 0, 1, 0.5});
+  CHECK(std::isnan(of(scalar(kNan)).item<float>()));
+  CHECK_THROWS_WITH_AS(softplus(arange(3), 0.5, {"a.cpp", 7}),
+                       "softplus: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:7)",
+                       DTypeError);
 }
 
 TEST_CASE("activations: errors") {

@@ -6,9 +6,11 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
+#include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/sorting.h>
@@ -199,13 +201,54 @@ TEST_CASE("multinomial: one sample is the first of several without replacement")
   Generator generator(8);
   for (const Shape& shape : {Shape{5}, Shape{40, 7}, Shape{3, 4, 2}}) {
     const Tensor p = rand(shape, generator);
-    Generator a(1), b(1), c(1);
+    Generator a(1), b(1);
     const Tensor one = multinomial(p, 1, a);
     const auto classes = one.to_vector<int64_t>();
     CHECK(multinomial(p, 2, b).narrow(-1, 0, 1).to_vector<int64_t>() == classes);
-    CHECK(multinomial(p, 1, c, true).to_vector<int64_t>() == classes);
     Shape expected = shape;
     expected[shape.rank() - 1] = 1;
     CHECK(one.shape() == expected);
+  }
+}
+
+TEST_CASE("multinomial with replacement: class c is where the running sum passes a uniform number") {
+  Generator a(3), b(3);
+  const Doubles weights = {0, 2, 0, 1, 5, 0};
+  const Tensor p = tensor(weights).expand({2, 6});
+  const auto drawn = multinomial(p, 500, a, true).to_vector<int64_t>();
+  const Doubles uniform = rand({2, 500}, b, DType::float64).to_vector<double>();
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    size_t expected = 0;
+    double sum = 0;
+    while ((sum += weights[expected]) <= uniform[i] * 8) ++expected;
+    CHECK(static_cast<size_t>(drawn[i]) == expected);
+  }
+  // Sums of these overflow. The last class, of probability 0, is not drawn.
+  const auto large = multinomial(tensor({1e308, 0, 1e308, 0}, DType::float64), 1000, a, true);
+  const auto counts = one_hot(large, 4).sum({0}).to_vector<int64_t>();
+  CHECK(counts[0] > 400);
+  CHECK(counts[2] > 400);
+  CHECK(counts[0] + counts[2] == 1000);
+  check_threads_change_no_bit([&] {
+    Generator same(9);
+    return std::vector<Tensor>{multinomial(rand({5000}, same), 70000, same, true)};
+  });
+}
+
+TEST_CASE("multinomial with replacement takes memory linear in the samples and the classes") {
+  Generator generator(4);
+  const Tensor p = ones({3000});
+  release_cached_memory();
+  reset_peak_memory();
+  const int64_t live = memory_stats().live;
+  multinomial(p, 3000, generator, true);
+  CHECK(memory_stats().peak - live < 1'000'000);  // 3000 · 3000 numbers are 72 million bytes
+}
+
+TEST_CASE("multinomial of no classes names the probabilities") {
+  Generator generator(5);
+  for (const bool replacement : {false, true}) {
+    CHECK_THROWS_WITH_AS(multinomial(zeros({2, 0}), 1, generator, replacement),
+                         doctest::Contains("multinomial: probabilities[2, 0] have no classes"), ShapeError);
   }
 }

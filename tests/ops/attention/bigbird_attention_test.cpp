@@ -150,6 +150,9 @@ TEST_CASE("bigbird_attention of few blocks is softmax attention") {
     CHECK(options.random_blocks.size(1) == 0);
     CHECK(same_bits(attend(in, options), softmax_attention(in.q, in.k, in.v)));
   }
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  const Qkv in = normal_qkv(2, 2, 20, 5);
+  CHECK(same_bits(attend(in, {.block = kLargest}), softmax_attention(in.q, in.k, in.v)));
 }
 
 TEST_CASE("bigbird_random_blocks are those not seen anyway, all different, and all equally likely") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
@@ -223,6 +224,26 @@ TEST_CASE("longformer_attention with a window over everything and no global toke
   for (const bool causal : {false, true}) {
     const Tensor o = attend(in, {.window = 300, .global_tokens = 0, .causal = causal});
     CHECK(largest_difference(o, softmax_attention(in.q, in.k, in.v, {.causal = causal})) < 1e-14);
+  }
+}
+
+TEST_CASE("longformer_attention: any window or dilation beyond the tokens is one over all tokens") {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  const Inputs in = normal_inputs(2, 2, 9, 5, 1);
+  const auto weights = [&](const LongformerAttentionOptions& options) {
+    return longformer_attention_weights(in.q, in.k, in.q_global, in.k_global, options);
+  };
+  for (const bool causal : {false, true}) {
+    for (const std::vector<int64_t>& dilation : {std::vector<int64_t>{1}, {2, 3}}) {
+      const LongformerAttentionOptions wide{.window = kLargest - 1, .dilation = dilation, .causal = causal},
+          all{.window = 18, .dilation = dilation, .causal = causal};
+      CHECK(same_bits(attend(in, wide), attend(in, all)));
+      CHECK(same_bits(weights(wide), weights(all)));
+    }
+    const LongformerAttentionOptions far{.window = 4, .dilation = {kLargest}, .causal = causal},
+        alone{.window = 4, .dilation = {9}, .causal = causal};
+    CHECK(same_bits(attend(in, far), attend(in, alone)));
+    CHECK(same_bits(weights(far), weights(alone)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <linnet/core/error.h>
 #include <linnet/ops/array/creation.h>
@@ -40,6 +41,8 @@ TEST_CASE("lsh_bucket_count is even, and the chunk at least 1") {
   CHECK(lsh_bucket_count(1, 64) == 2);
   CHECK(lsh_bucket_count(64 * 7, 64) == 6);
   CHECK(lsh_bucket_count(64 * 7 + 1, 64) == 8);
+  CHECK(lsh_bucket_count(64, std::numeric_limits<int64_t>::max()) == 2);
+  CHECK(lsh_bucket_count(std::numeric_limits<int64_t>::max(), 4) == int64_t{1} << 61);
   CHECK_THROWS_WITH_AS(lsh_bucket_count(64, 0, {"a.cpp", 7}),
                        "lsh_bucket_count: chunk is 0; it must be at least 1 (a.cpp:7)", ValueError);
 }

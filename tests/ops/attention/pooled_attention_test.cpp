@@ -300,6 +300,28 @@ TEST_CASE("pooled_attention takes memory linear in the tokens") {
   CHECK(memory_stats().peak - live < 20 * int64_t{4} * 8192 * 8 * 4);  // 20 tensors like q
 }
 
+TEST_CASE("pooled_attention: any window or stride beyond the tokens is one over all tokens") {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  const Inputs in = normal_inputs(2, 3, 17, 4, 5);
+  for (const bool causal : {false, true}) {
+    check_same_bits(forward_backward(in, {.window = kLargest, .causal = causal}),
+                    forward_backward(in, {.window = 1000, .causal = causal}));
+  }
+  const TokenPooling far{.stride = kLargest}, near{.stride = 17};
+  check_same_bits(forward_backward(in, {.keys = far, .values = far}),
+                  forward_backward(in, {.keys = near, .values = near}));
+}
+
+TEST_CASE("pooled_attention_weights of no tokens stay on the tape") {
+  const Inputs in = normal_inputs(2, 3, 0, 4, 5);
+  Tensor q = in.q.detach();
+  q.set_requires_grad();
+  const Tensor weights = pooled_attention_weights(q, in.k, in.v, with_weights({}, in));
+  CHECK(weights.shape() == Shape{2, 3, 0, 0});
+  REQUIRE(weights.requires_grad());
+  CHECK(grad({weights.sum()}, {q})[0].shape() == q.shape());
+}
+
 TEST_CASE("pooled_attention says what is wrong") {
   const Inputs in = normal_inputs(2, 3, 6, 4, 5);
   const auto refused = [&](const PooledAttentionOptions& options, const char* because) {

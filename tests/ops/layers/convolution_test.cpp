@@ -191,6 +191,13 @@ TEST_CASE("convolutions say what is wrong") {
       "conv1d: x[2, 9, 3] has 9 channels, but weight[4, 3, 3] takes 3; channels come second: did you "
       "mean transpose(x, 1, 2)? (a.cpp:1)",
       ShapeError);
+  const Tensor line = uniform({2, 3, 9}, 1), taps = uniform({4, 3, 3}, 2);
+  CHECK_THROWS_WITH_AS(
+      conv1d(line, taps, {}, {.padding = {5, 1}}, {"a.cpp", 1}),
+      "conv1d: padding is (5, 1), but one dim has one number, for both sides; pad(x, {5, 1}) pads the "
+      "sides differently (a.cpp:1)",
+      ValueError);
+  CHECK(conv1d(line, taps, {}, {.padding = 5}).shape() == Shape{2, 4, 17});
   CHECK_THROWS_WITH_AS(
       conv2d(x, uniform({4, 3, 9, 3}, 2), {}, {}, {"a.cpp", 1}),
       "conv2d: the kernel reaches over 9 pixels, but with its padding the input has only 8; take a smaller kernel or "
@@ -209,6 +216,15 @@ TEST_CASE("convolutions say what is wrong") {
                        "conv2d: stride must be at least 1, not (1, 0) (a.cpp:1)", ValueError);
   CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = -1}), ValueError);
   CHECK_THROWS_AS(conv2d(x, weight, {}, {.dilation = 0}), ValueError);
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.dilation = {1, kLargest}}, {"a.cpp", 1}),
+                       "conv2d: dilation must be at most 2147483647, not (1, 9223372036854775807) (a.cpp:1)",
+                       ValueError);
+  CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = kLargest}), ValueError);
+  CHECK_THROWS_AS(conv2d(x, weight, {}, {.padding = "same", .dilation = kLargest}), ValueError);
+  CHECK_THROWS_AS(conv_transpose2d(x, uniform({3, 4, 3, 3}, 2), {}, {.stride = kLargest}), ValueError);
+  CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.dilation = 2147483647}),
+                       doctest::Contains("the kernel reaches over 4294967295 pixels"), ShapeError);
   CHECK_THROWS_WITH_AS(conv2d(x, weight, {}, {.stride = 2, .padding = "same"}, {"a.cpp", 1}),
                        "conv2d: padding \"same\" needs a stride of 1 (a.cpp:1)", ValueError);
   CHECK_THROWS_AS(conv2d(x.to(DType::int64), weight.to(DType::int64)), DTypeError);
@@ -251,8 +267,13 @@ TEST_CASE("poolings say what is wrong") {
   CHECK_THROWS_AS(max_pool2d(x.select(0, 0), 2), ShapeError);
   CHECK_THROWS_AS(max_pool1d(x, 2), ShapeError);
   CHECK_THROWS_AS(max_pool2d(x, 0), ValueError);
+  CHECK_THROWS_WITH_AS(max_pool2d(x, 2, {.dilation = std::numeric_limits<int64_t>::max()}),
+                       doctest::Contains("dilation must be at most 2147483647"), ValueError);
   CHECK_THROWS_AS(max_pool2d(x, 2, {.stride = 0}), ValueError);
   CHECK_THROWS_AS(avg_pool2d(x, 2, {.dilation = 2}), ValueError);
   CHECK_THROWS_AS(max_pool2d(zeros({1, 3, 0, 8}), 2), ShapeError);
   CHECK_THROWS_AS(max_pool2d(x.to(DType::int64), 2), DTypeError);
+  CHECK_THROWS_WITH_AS(avg_pool2d(x.to(DType::int64), 2, {}, {"a.cpp", 1}),
+                       "avg_pool2d: takes floating tensors, not int64; convert with to(DType::float32) (a.cpp:1)",
+                       DTypeError);
 }

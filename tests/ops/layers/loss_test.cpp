@@ -231,6 +231,15 @@ TEST_CASE("kl_div: the divergence is its batchmean, and a target of 0 counts 0")
   Tensor leaf = p.clone().set_requires_grad();
   const Tensor slopes = grad({kl_div(log(q), leaf, Reduction::sum)}, {leaf})[0];
   CHECK(slopes[{1, 1}].item() == doctest::Approx(-std::log(0.5)));  // of −target·input
+  for (const bool log_target : {false, true}) {  // the input is −∞ at the target of 0, and elsewhere
+    Tensor x = log(tensor({0, 0.5, 0})).set_requires_grad();
+    Tensor t = (log_target ? log(tensor({0, 1, 0})) : tensor({0, 1, 0})).set_requires_grad();
+    const Tensor loss = kl_div(x, t, Reduction::sum, log_target);
+    CHECK(loss.item() == doctest::Approx(std::log(2)));
+    CHECK(grad({loss}, {x}, {.retain = true})[0].to_vector<float>() == std::vector<float>{0, -1, 0});
+    CHECK(all(isfinite(grad({loss}, {t})[0])).item<bool>());
+  }
+  CHECK(kl_div(scalar(-kInfinity), scalar(1)).item() == kInfinity);
 
   CHECK_THROWS_WITH_AS(
       kl_div(q, labels({0, 1})),
@@ -380,6 +389,11 @@ TEST_CASE("accuracy is the share of rows that are right") {
   CHECK(accuracy(logits, labels({1, 1, 1})) == doctest::Approx(1.0 / 3));
   CHECK(std::isnan(accuracy(zeros({0, 2}), zeros({0}, DType::int64))));
   CHECK_THROWS_AS(accuracy(logits, labels({0})), ShapeError);
+  CHECK(accuracy(logits, labels({1, -100, 1})) == 0.5);
+  CHECK(accuracy(logits, labels({1, 0, 1}), 0) == 0.5);
+  CHECK(std::isnan(accuracy(logits, labels({-1, -1, -1}), -1)));
+  CHECK_THROWS_WITH_AS(accuracy(logits, labels({1, 2, 0})),
+                       doctest::Contains("accuracy: target 2 of row 1 is not a class: there are 2"), IndexError);
 }
 
 }  // namespace linnet
