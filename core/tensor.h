@@ -11,12 +11,12 @@
 #include <type_traits>
 #include <vector>
 
-#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/dtype.h>
 #include <linnet/core/index.h>
 #include <linnet/core/memory_stats.h>
 #include <linnet/core/operand.h>
 #include <linnet/core/refused_members.h>
+#include <linnet/core/removable_handle.h>
 #include <linnet/core/shape.h>
 #include <linnet/core/where.h>
 

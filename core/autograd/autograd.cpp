@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/node.h>
-#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/autograd/tensor_impl.h>
 #include <linnet/core/device/kernel_access.h>
+#include <linnet/core/removable_handle.h>
 #include <linnet/core/tensor.h>
 
 /// Tensor's members for gradients: leaves, accumulated gradients, hooks.

@@ -3,8 +3,8 @@
 #include <functional>
 #include <utility>
 
-#include <linnet/core/autograd/removable_handle.h>
 #include <linnet/core/error.h>
+#include <linnet/core/removable_handle.h>
 #include <linnet/core/tensor.h>
 
 namespace linnet {

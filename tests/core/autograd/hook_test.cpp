@@ -1,4 +1,4 @@
-#include <linnet/core/autograd/removable_handle.h>
+#include <linnet/core/removable_handle.h>
 
 #include <optional>
 #include <vector>
