@@ -247,7 +247,9 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
     throw AutogradError("the source requires grad, and an in-place copy records no backward; copy source.detach()");
   }
   const NoGrad no_grad;
-  Tensor expanded = source.to(device()).expand(shape());
+  Tensor expanded = source.to(device());
+  // Without an expansion nothing is allocated, so that a load that has begun to copy cannot run out of memory.
+  if (expanded.shape() != shape()) expanded = expanded.expand(shape());
   if (expanded.get().storage == get().storage) expanded = expanded.clone();  // the two may overlap
   backend(device()).copy(detail::view(*this), detail::view(expanded));
   detail::bump_version(*this);

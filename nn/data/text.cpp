@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPage = 256;  // codes in a page of a vocabulary's table
+constexpr size_t kPage = 256;          // codes in a page of a vocabulary's table
+constexpr int32_t kEmptyPage = kPage;  // where its ids begin
 constexpr int32_t kNoId = -1;
 
 void check_length(std::span<const int64_t> ids, int64_t context) {
@@ -119,12 +120,14 @@ Vocabulary::Vocabulary(std::string_view text, Characters kind) : kind_(kind) {
     if (code >= present.size()) present.resize(code + 1);
     present[code] = true;
   });
-  pages_.resize((present.size() + kPage - 1) / kPage);
-  ids_.resize(kPage, kNoId);
+  pages_.resize((present.size() + kPage - 1) / kPage, kEmptyPage);
+  ids_.resize(2 * kPage, kNoId);
   for (size_t code = 0; code < present.size(); ++code) {
     if (!present[code]) continue;
     int32_t& page = pages_[code / kPage];
-    if (page == 0) {
+    if (code < kPage) {
+      page = 0;
+    } else if (page == kEmptyPage) {
       page = static_cast<int32_t>(ids_.size());
       ids_.resize(ids_.size() + kPage, kNoId);
     }
@@ -134,6 +137,7 @@ Vocabulary::Vocabulary(std::string_view text, Characters kind) : kind_(kind) {
 }
 
 int32_t Vocabulary::id_of(char32_t code) const {
+  if (code < kPage) return ids_[code];  // the most usual characters, and all bytes
   const size_t page = code / kPage;
   return page < pages_.size() ? ids_[static_cast<size_t>(pages_[page]) + code % kPage] : kNoId;
 }

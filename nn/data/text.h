@@ -43,8 +43,8 @@ class Vocabulary : public Tokenizer {
   Characters kind_;
   std::vector<char32_t> codes_;
   // The ids of characters, in two tables: one of all codes would have up to a million entries. The codes are cut into
-  // pages of 256; `pages_` says where the ids of a page begin. The first page of `ids_` has no characters, and stands
-  // for all pages without any.
+  // pages of 256; `pages_` says where the ids of a page begin. `ids_` begins with the first page, and a page without
+  // characters, which stands for all such pages.
   std::vector<int32_t> pages_, ids_;
 };
 

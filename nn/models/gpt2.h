@@ -10,7 +10,8 @@
 ///     nn::DecoderLM model(rng, nn::read_gpt2_config(folder / "config.json"));
 ///     nn::load_gpt2(model, folder / "model.safetensors");
 ///     const auto eos_token_id = nn::read_gpt2_eos_token_id(folder / "config.json");
-///     const auto ids = nn::generate(model, prompt, rng, {.eos_token_id = eos_token_id});
+///     const auto tokenizer = nn::BytePairTokenizer::load(folder);
+///     const auto ids = nn::generate(model, tokenizer.encode("Once"), rng, {.eos_token_id = eos_token_id});
 
 namespace linnet::nn {
 

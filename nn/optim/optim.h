@@ -206,7 +206,7 @@ class SGD : public Optimizer {
   }
 
   /// Sets the momentum of every group, for example to schedule::one_cycle_momentum(step). Unlike the learning rate,
-  /// it is not in state(): set it again in a resumed run.
+  /// it is not in state(): set it again in a resumed run. With 0 a step leaves v as it is, as in PyTorch.
   ///
   /// Throws: ValueError for a momentum that is negative or not finite, and for one above 0 if the optimizer was built
   /// without; DeviceError in a Recording and once a step of the optimizer is recorded, since replays keep it.

@@ -125,8 +125,8 @@ Schedule one_cycle(const OneCycle& config);
 ///
 /// SGD, RMSprop and Muon have set_momentum. Build SGD and RMSprop with a momentum above 0, which makes its buffer:
 ///
-///     nn::SGD sgd(model.parameters(), {.lr = lr(0), .momentum = momentum(0)});
-///     sgd.set_lr(lr(step));
+///     const auto momentum = nn::schedule::one_cycle_momentum({.max_lr = 0.1, .steps = 5000});
+///     nn::SGD sgd(model.parameters(), {.lr = 0.004, .momentum = momentum(0)});
 ///     sgd.set_momentum(momentum(step));
 Schedule one_cycle_momentum(const OneCycle& config);
 
