@@ -28,9 +28,6 @@ Tensor gradient_of_larger(const Tensor& g, const Tensor& a, const Tensor& b) {
   return masked_fill(shared, lt(a.detach(), b.detach()), 0);
 }
 
-/// (end − start)/2. Halves are exact, but for denormal numbers, and their difference does not overflow.
-Tensor half_step(const Tensor& start, const Tensor& end) { return sub(mul(end, 0.5), mul(start, 0.5)); }
-
 /// Kernels divide integers, and a division by 0 traps or gives any number.
 void check_divisor(bool holds_zero) {
   if (!holds_zero) return;
@@ -185,10 +182,8 @@ Tensor lerp(const Tensor& start, const Tensor& end, const Tensor& weight, Where 
   Tensor out;
   {
     const NoGrad no_grad;
-    const Tensor half = half_step(start, end);
-    const Tensor from_start = add(start, mul(mul(half, weight), 2));
-    const Tensor from_end = sub(end, mul(mul(half, sub(1, weight)), 2));
-    out = linnet::where(lt(abs(weight), 0.5), from_start, from_end);
+    const Tensor step = sub(end, start);
+    out = linnet::where(lt(abs(weight), 0.5), add(start, mul(step, weight)), sub(end, mul(step, sub(1, weight))));
   }
   return op.record(out, [start = op.save(start), end = op.save(end), weight = op.save(weight)](const Tensor& g) {
     const Tensor to_end = mul(g, weight());
@@ -269,9 +264,9 @@ Tensor floor_divide(Scalar a, const Tensor& b, Where where) {
 Tensor lerp(const Tensor& start, const Tensor& end, Scalar weight, Where where) {
   const Call call("lerp", where);
   detail::check_floating(start.dtype());
-  const Tensor half = half_step(start, end);
-  if (std::abs(weight.real) < 0.5) return add(start, mul(mul(half, weight), 2));
-  return sub(end, mul(mul(half, 1 - weight.real), 2));
+  const Tensor step = sub(end, start);
+  if (std::abs(weight.real) < 0.5) return add(start, mul(step, weight));
+  return sub(end, mul(step, 1 - weight.real));
 }
 
 Tensor pow(const Tensor& a, Scalar b, Where where) {
