@@ -181,7 +181,7 @@ Tensor selu(const Tensor& x, Where where) {
 
 Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
   const Call call("prelu", where);
-  detail::check_floating(x);
+  detail::check_floating(x.dtype());
   const bool fits = weight.rank() == 1 && (weight.numel() == 1 || (x.rank() >= 2 && weight.numel() == x.size(1)));
   if (!fits) {
     throw ShapeError(fmt::format("weight{} does not fit x{}; it has one slope, or one for each channel, dim 1 of x",

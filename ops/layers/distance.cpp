@@ -17,7 +17,7 @@ void check_eps(double eps) {
 }
 
 void check_vectors(const Tensor& x, const char* name, int least_rank) {
-  check_floating(x.dtype());
+  detail::check_floating(x.dtype());
   if (x.rank() >= least_rank) return;
   throw ShapeError(fmt::format("{}{} has rank {}; {} is needed", name, to_string(x.shape()), x.rank(),
                                least_rank == 1 ? "[..., D]" : "[..., rows, M]"));
@@ -27,7 +27,7 @@ void check_vectors(const Tensor& x, const char* name, int least_rank) {
 
 Tensor normalize(const Tensor& x, double p, int64_t dim, double eps, Where where) {
   const Call call("normalize", where);
-  check_floating(x.dtype());
+  detail::check_floating(x.dtype());
   check_eps(eps);
   const Tensor wide = detail::in_computed(x);  // a bfloat16 is rounded once
   return (wide / maximum(norm(wide, p, {dim}, true), eps)).to(x.dtype());
@@ -57,7 +57,7 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
   const Call call("margin_ranking_loss", where);
   detail::check_same_shape(input1, "input1", input2, "input2");
   detail::check_same_shape(input1, "input1", target, "target");
-  for (const Tensor& x : {input1, input2}) check_floating(x.dtype());
+  for (const Tensor& x : {input1, input2}) detail::check_floating(x.dtype());
   detail::check_signs(target);
   const Tensor difference = detail::in_computed(input1) - detail::in_computed(input2);
   return detail::reduce(relu(margin - target.to(difference.dtype()) * difference), reduction);

@@ -141,7 +141,7 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output_size, Where whe
   if (x.rank() != 4) throw ShapeError(fmt::format("x{} must be [B, C, H, W]", to_string(x.shape())));
   detail::check_at_least("output_size", output_size, 1);
   if (x.size(2) == 0 || x.size(3) == 0) throw ShapeError(fmt::format("x{} has no pixels", to_string(x.shape())));
-  check_floating(x.dtype());
+  detail::check_floating(x.dtype());
   const Tensor rows = matmul(averages(x.size(2), output_size.height, x), x);
   return matmul(rows, transpose(averages(x.size(3), output_size.width, x)));
 }

@@ -115,7 +115,7 @@ void check_interpolate(const Tensor& x, const InterpolateOptions& options) {
   }
   const bool is_nearest = neighbours(options.mode) == 1;
   if (options.align_corners && is_nearest) throw ValueError("align_corners is for the modes linear and cubic");
-  if (!is_nearest) check_floating(x.dtype());
+  if (!is_nearest) detail::check_floating(x.dtype());
   for (const int64_t size : options.size) {
     if (size < 1) throw ValueError(fmt::format("size contains {}; at least 1 is needed", size));
   }
