@@ -10,7 +10,7 @@ using namespace linnet;
 using linnet::test::near;
 
 TEST_CASE("scale_lr keeps the rates of groups in proportion, also after a restored state") {
-  const Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
+  Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
   const auto make = [&] {
     return nn::SGD({{.parameters = {body}, .lr = 0.001}, {.parameters = {head}}}, {.lr = 0.1});
   };
@@ -34,7 +34,7 @@ TEST_CASE("scale_lr keeps the rates of groups in proportion, also after a restor
 }
 
 TEST_CASE("set_lr of all groups is refused where they were built with different rates") {
-  const Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
+  Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
   nn::SGD optimizer({{.parameters = {body}, .lr = 0.001}, {.parameters = {head}}}, {.lr = 0.1});
   CHECK_THROWS_WITH_AS(optimizer.set_lr(0.01),
                        doctest::Contains("the groups were built with different learning rates, 0.001 and 0.1; "

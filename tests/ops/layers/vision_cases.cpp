@@ -42,10 +42,11 @@ void add_vision_cases(Registry& registry) {
     add("pad", std::to_string(static_cast<int>(mode)) + " of PadMode", {{2, 3, 4}},
         [mode](const Inputs& in) { return pad(in[0], {2, 1, 0, 2}, mode); });
   }
-  add("index", "two indices", {{3, 4, 2}},
-      [](const Inputs& in) { return index(in[0], {ids(tensor({{0}, {2}})), ids(tensor({1, 3, 1}))}); });
+  add("index", "two indices", {{3, 4, 2}}, [](const Inputs& in) {
+    return index(in[0], {ids(tensor({0, 2}, {2, 1}, DType::int64)), ids(tensor({1, 3, 1}, DType::int64))});
+  });
   add("index_add", "an index twice", {{3, 4}, {3, 3}},
-      [](const Inputs& in) { return index_add(in[0], 1, ids(tensor({2, 0, 2})), in[1], -0.5); });
+      [](const Inputs& in) { return index_add(in[0], 1, ids(tensor({2, 0, 2}, DType::int64)), in[1], -0.5); });
   add("prelu", "slopes of channels", {{2, 3, 2}, {3}}, [](const Inputs& in) { return prelu(in[0], in[1]); });
   add("normalize", "p = 2", {{2, 3, 2}}, [](const Inputs& in) { return normalize(in[0]); });
   add("pairwise_distance", "p = 3", {{2, 3}, {3}},
