@@ -51,8 +51,8 @@ class Checkpoint {
 
   /// Adds a part of the run: a model, an object that HasState, a generator, a loader's position, a number, a text, or
   /// a tensor, which is loaded in place. After loading, set again what a state does not hold, such as a beta1 or a
-  /// momentum that changes. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and `lengths`;
-  /// inside an epoch its data set must have the same number of examples.
+  /// momentum that changes. A loader must be made with the same `batch`, `seed`, `shuffle`, `drop_last` and
+  /// `lengths`; inside an epoch its data set must have the same number of examples.
   ///
   /// Throws: ValueError for a name that is taken or empty, or has a dot.
   Checkpoint& add(const std::string& name, Module& model);

@@ -72,7 +72,8 @@ Tensor pow(Scalar a, const Tensor& b, Where where = {});
 /// Gradient: 0 where a and b are 0. PyTorch's divides by a² + b², which may overflow or vanish.
 Tensor atan2(const Tensor& a, const Tensor& b, Where where = {});
 
-/// start + weight·(end − start), which is exactly `start` for weight 0, and `end` for 1, unless end − start overflows.
+/// start + weight·(end − start), which is exactly `start` for weight 0, and `end` for 1, unless end − start
+/// overflows.
 ///
 /// Dtypes: floating.
 /// Cost: three passes, up to nine with a tensor as weight.
