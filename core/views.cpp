@@ -107,7 +107,7 @@ Tensor diagonal_of(const Tensor& x, int64_t offset, int d1, int d2) {
   return detail::as_strided(x, shape, strides, start);
 }
 
-Tensor diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where);
+Tensor recorded_diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where);
 
 /// Zeros of `shape` with `grad` on a diagonal: the adjoint of `diagonal`.
 Tensor place_diagonal(const Tensor& grad, const Shape& shape, int64_t offset, int d1, int d2) {
@@ -115,10 +115,11 @@ Tensor place_diagonal(const Tensor& grad, const Shape& shape, int64_t offset, in
   Tensor whole = Tensor::empty(shape, grad.dtype(), grad.device());
   backend(whole).fill(detail::view(whole), 0);
   backend(whole).copy(detail::view(diagonal_of(whole, offset, d1, d2)), detail::view(grad));
-  return op.record(whole, [offset, d1, d2](const Tensor& g) { return Grads{diagonal(g, offset, d1, d2, Where{})}; });
+  return op.record(
+      whole, [offset, d1, d2](const Tensor& g) { return Grads{recorded_diagonal(g, offset, d1, d2, Where{})}; });
 }
 
-Tensor diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where) {
+Tensor recorded_diagonal(const Tensor& x, int64_t offset, int d1, int d2, Where where) {
   Op op("diagonal", where, {x});
   return op.record(diagonal_of(x, offset, d1, d2), [from = x.shape(), offset, d1, d2](const Tensor& g) {
     return Grads{place_diagonal(g, from, offset, d1, d2)};
@@ -244,7 +245,7 @@ Tensor Tensor::diagonal(int64_t offset, int64_t dim1, int64_t dim2, Where where)
     throw ShapeError(
         fmt::format("dim1 {} and dim2 {} of {} are one dim; a diagonal takes two", dim1, dim2, to_string(shape())));
   }
-  return linnet::diagonal(*this, offset, d1, d2, where);
+  return recorded_diagonal(*this, offset, d1, d2, where);
 }
 
 Tensor Tensor::squeeze(int64_t dim, Where where) const {

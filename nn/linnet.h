@@ -95,6 +95,7 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/array/selection.h>
 #include <linnet/ops/array/sorting.h>
+#include <linnet/ops/array/vision.h>
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/attention/bigbird_attention.h>
 #include <linnet/ops/attention/informer_attention.h>
@@ -116,6 +117,5 @@
 #include <linnet/ops/layers/recurrent.h>
 #include <linnet/ops/layers/short_conv.h>
 #include <linnet/ops/layers/softmax.h>
-#include <linnet/ops/layers/vision.h>
 #include <linnet/ops/matmul/matmul.h>
 #include <linnet/ops/refusals.h>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <linnet/nn/module.h>
+#include <linnet/ops/array/vision.h>
 #include <linnet/ops/layers/convolution.h>
 #include <linnet/ops/layers/pooling.h>
-#include <linnet/ops/layers/vision.h>
 
 namespace linnet::nn {
 

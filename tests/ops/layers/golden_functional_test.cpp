@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/array/vision.h>
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/distance.h>
 #include <linnet/ops/layers/pooling.h>
-#include <linnet/ops/layers/vision.h>
 
 #include "tests/support/goldens.h"
 

@@ -6,10 +6,10 @@
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/array/vision.h>
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/distance.h>
 #include <linnet/ops/layers/pooling.h>
-#include <linnet/ops/layers/vision.h>
 
 using namespace linnet;
 

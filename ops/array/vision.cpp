@@ -1,4 +1,4 @@
-#include <linnet/ops/layers/vision.h>
+#include <linnet/ops/array/vision.h>
 
 #include <algorithm>
 #include <array>
