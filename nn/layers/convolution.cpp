@@ -1,7 +1,5 @@
 #include <linnet/nn/layers/convolution.h>
 
-#include <array>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -141,10 +139,9 @@ Upsample::Upsample(Module& parent, std::string name, InterpolateOptions options)
 Tensor Upsample::operator()(const Tensor& x, Where where) const { return interpolate(x, options_, where); }
 
 std::vector<Setting> Upsample::settings() const {
-  constexpr std::array kModes{"nearest", "nearest-exact", "linear", "cubic"};  // in the order of InterpolateMode
   return {{"size", fmt::format("{}", fmt::join(options_.size, ", "))},
           {"scale_factor", fmt::format("{}", fmt::join(options_.scale_factor, ", "))},
-          {"mode", std::string(kModes.at(static_cast<size_t>(options_.mode)))},
+          {"mode", static_cast<int>(options_.mode)},
           {"align_corners", options_.align_corners}};
 }
 

@@ -23,7 +23,14 @@ PAD = {
     "last": ((2, 3, 5), (2, 4)),
     "both": ((2, 2, 4, 5), (1, 3, 2, 0)),
 }
-ACTIVATIONS = {"relu6": F.relu6, "hardsigmoid": F.hardsigmoid, "hardswish": F.hardswish, "mish": F.mish, "selu": F.selu}
+# The gradient of F.hardsigmoid has a sixth in float32, also for float64.
+ACTIVATIONS = {
+    "relu6": F.relu6,
+    "hardsigmoid": lambda x: F.relu6(x + 3) / 6,
+    "hardswish": F.hardswish,
+    "mish": F.mish,
+    "selu": F.selu,
+}
 
 
 def build() -> GoldenFile:

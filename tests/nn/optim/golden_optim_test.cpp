@@ -79,7 +79,7 @@ std::function<void(int step)> cycle_of(const Golden& golden, nn::Optimizer& opti
                                       .anneal_strategy = nn::schedule::AnnealStrategy::linear};
   return [&optimizer, lr = nn::schedule::one_cycle(config),
           momentum = nn::schedule::one_cycle_momentum(config)](int step) {
-    optimizer.set_lr(lr(step));
+    for (size_t group = 0; group < optimizer.groups().size(); ++group) optimizer.set_lr(lr(step), group);
     if (auto* adam = dynamic_cast<nn::Adam*>(&optimizer)) return adam->set_beta1(momentum(step));
     if (auto* sgd = dynamic_cast<nn::SGD*>(&optimizer)) return sgd->set_momentum(momentum(step));
     if (auto* rmsprop = dynamic_cast<nn::RMSprop*>(&optimizer)) return rmsprop->set_momentum(momentum(step));

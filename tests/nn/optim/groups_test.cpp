@@ -10,7 +10,7 @@ using namespace linnet;
 using linnet::test::near;
 
 TEST_CASE("scale_lr keeps the rates of groups in proportion, also after a restored state") {
-  Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
+  Tensor body = ones({1}, DType::float64).set_requires_grad(), head = ones({1}, DType::float64).set_requires_grad();
   const auto make = [&] {
     return nn::SGD({{.parameters = {body}, .lr = 0.001}, {.parameters = {head}}}, {.lr = 0.1});
   };
@@ -26,15 +26,15 @@ TEST_CASE("scale_lr keeps the rates of groups in proportion, also after a restor
   CHECK(*resumed.groups()[0].lr == near(0.00025));
   CHECK(*resumed.groups()[1].lr == near(0.025));
 
-  body.set_grad(ones({1}));
-  head.set_grad(ones({1}));
+  body.set_grad(ones({1}, DType::float64));
+  head.set_grad(ones({1}, DType::float64));
   resumed.step();
   CHECK(body.item() == near(1 - 0.00025));
   CHECK(head.item() == near(1 - 0.025));
 }
 
 TEST_CASE("set_lr of all groups is refused where they were built with different rates") {
-  Tensor body = ones({1}).set_requires_grad(), head = ones({1}).set_requires_grad();
+  Tensor body = ones({1}, DType::float64).set_requires_grad(), head = ones({1}, DType::float64).set_requires_grad();
   nn::SGD optimizer({{.parameters = {body}, .lr = 0.001}, {.parameters = {head}}}, {.lr = 0.1});
   CHECK_THROWS_WITH_AS(optimizer.set_lr(0.01),
                        doctest::Contains("the groups were built with different learning rates, 0.001 and 0.1; "
