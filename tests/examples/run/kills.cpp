@@ -66,6 +66,13 @@ nlohmann::json figures_in(const fs::path& folder) {
   return results;
 }
 
+/// What a program writes to stderr, from "taking …" on if its data stand in for a set: a run that goes on says why in
+/// other words than one that begins.
+std::string without_reason(const std::string& err) {
+  const size_t taking = err.find("taking ");
+  return taking == std::string::npos ? err : err.substr(taking);
+}
+
 }  // namespace
 
 int wanted_kills(int few) {
@@ -108,7 +115,7 @@ int check_killed(const fs::path& folder, const KilledProgram& program, int kills
   }
   const auto [name, arguments] = next_command();
   const Ended ended = linnet::test::run_program(name, arguments);
-  CHECK(ended.err == pace.err);
+  CHECK(without_reason(ended.err) == without_reason(pace.err));
   REQUIRE(ended.code == 0);
   check_same_runs(parts, whole);  // also: no files are left by a killed process
   return under_way;
