@@ -63,8 +63,7 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 // here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
 // linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
-// the gradients that reach a node. A *leaf*, a tensor that requires gradients and is no op's result, keeps the sum.
-// It is visited as soon as all ops that use it were: its gradient can then be sent to other processes, for example.
+// the gradients that reach a node. A *leaf* (no op's result) keeps the sum, as soon as all ops that use it were visited.
 //
 // ## Five rules
 //
