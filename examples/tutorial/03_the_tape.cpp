@@ -63,7 +63,7 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 // here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
 // linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
-// the gradients that reach a node. A *leaf* (no op's result) keeps the sum, as soon as all ops that use it were visited.
+// the gradients that reach a node. A *leaf* (no op's result) keeps the sum, as soon as all ops that use it are done.
 //
 // ## Five rules
 //
