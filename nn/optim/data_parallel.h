@@ -41,7 +41,7 @@ struct DataParallelOptions {
 ///
 ///     ProcessGroup group;
 ///     nn::DataParallel parallel(group, model, {.shards = 8});
-///     nn::Loader loader(data, {.batch = 64, .drop_last = true});  // a smaller last batch may not divide into shards
+///     nn::Loader loader(data.train, {.batch = 64, .drop_last = true});  // shards must divide the last batch too
 ///     for (auto [x, y] : loader) {  // all ranks make the whole batch, of the same seed
 ///       const Tensor inputs = x, targets = y;
 ///       const double loss = parallel.backward([&](const nn::Shard& shard) {

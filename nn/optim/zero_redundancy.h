@@ -20,7 +20,7 @@ namespace linnet::nn {
 ///     nn::ZeroRedundancyOptimizer optimizer(group, adamw);
 ///     nn::Checkpoint checkpoint("run.safetensors");
 ///     checkpoint.add("model", model).add("optimizer", optimizer);
-///     nn::Loader loader(data, {.batch = 64, .drop_last = true});
+///     nn::Loader loader(data.train, {.batch = 64, .drop_last = true});
 ///     for (auto [x, y] : loader) {
 ///       const Tensor inputs = x, targets = y;
 ///       parallel.backward([&](const nn::Shard& shard) {

@@ -106,8 +106,9 @@ std::vector<T> for_each_dim(const std::vector<T>& numbers, size_t dims, const ch
 }
 
 void check_interpolate(const Tensor& x, const InterpolateOptions& options) {
-  if (x.rank() < 3 || x.numel() == 0) {
-    throw ShapeError(fmt::format("x{} must be [B, C, ...] with one dim or more after [B, C], and not empty",
+  const bool has_elements = x.rank() >= 3 && std::ranges::count(x.shape().begin() + 2, x.shape().end(), 0) == 0;
+  if (!has_elements) {
+    throw ShapeError(fmt::format("x{} must be [B, C, ...] with one dim or more after [B, C], of size 1 or more",
                                  to_string(x.shape())));
   }
   if (options.size.empty() == options.scale_factor.empty()) {

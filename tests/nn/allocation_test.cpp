@@ -86,8 +86,8 @@ void* kept(void* memory) {
 Asked asked_by_step(Training& training) {
   Asked asked;
   {
-    // Smaller than a float for each token and head, larger than a node of the tape or a list of all nodes.
-    const AllocationCount count(4096);
+    // Smaller than a float for each token and head, larger than a node of the tape or a table of all nodes.
+    const AllocationCount count(8192);
     backward(training.loss());
     asked.add(count);
   }
