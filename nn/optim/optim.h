@@ -88,7 +88,8 @@ class Optimizer : public detail::RefusedStateMembers {
   /// Sets the learning rate of each group to `factor` times the rate with which it was built, as PyTorch's LambdaLR
   /// does. A schedule with a rate of 1 gives such factors:
   ///
-  ///     nn::AdamW two_groups({{.parameters = {a}, .lr = 1e-4}, {.parameters = {b}, .lr = 1e-3}});
+  ///     nn::AdamW two_groups({{.parameters = {a}, .lr = 1e-4},
+  ///                           {.parameters = {b}, .lr = 1e-3}});
   ///     const auto factor = nn::schedule::warmup_cosine({.lr = 1, .warmup = 100, .steps = 2000});
   ///     two_groups.scale_lr(factor(step));
   ///
