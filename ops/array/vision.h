@@ -34,7 +34,7 @@ struct InterpolateOptions {
 /// x with its dims after [B, C] enlarged or reduced. Without averaging, a reduction skips elements: PyTorch's
 /// antialias is absent.
 ///
-///     const Tensor large = interpolate(images, {.scale_factor = {2}, .mode = InterpolateMode::linear});
+///     const Tensor large = interpolate(x, {.scale_factor = {2}, .mode = InterpolateMode::linear});
 ///
 /// Shapes: x [B, C, ...] with one dim or more → [B, C, ...].
 /// Dtypes: floating; nearest takes all.

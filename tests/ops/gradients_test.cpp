@@ -316,7 +316,7 @@ TEST_CASE("gradients: each op is tried on broadcast, empty and size-1 inputs, or
        {"fastmax", "fastmax_weights", "performer_attention", "performer_attention_weights", "informer_attention",
         "informer_attention_weights", "linear_attention", "linear_attention_weights", "softmax_attention",
         "softmax_attention_weights", "mse_loss", "scatter_add", "scatter", "conv1d", "stack", "bigbird_attention",
-        "bigbird_attention_weights", "lsh_attention", "index_add"}) {
+        "bigbird_attention_weights", "lsh_attention"}) {
     no_broadcast[op] = fixed;
   }
   for (const char* loss : {"l1_loss", "huber_loss", "smooth_l1_loss", "kl_div", "cosine_embedding_loss",
