@@ -66,14 +66,20 @@ class SumByCopy : public Work::Steps {
   Work sum_;
 };
 
+/// Operations that had not ended with their group. The list is never destroyed, as MPI may still write for them.
+std::list<Work>& kept_works() {
+  static std::list<Work>& works = *new std::list<Work>;
+  return works;
+}
+
 }  // namespace
 
 detail::Messages::~Messages() {
   started_.remove_if([](const Work& work) { return *work.steps_ == nullptr; });
   if (started_.empty()) return;
   static std::mutex mutex;
-  static std::list<Work>& kept = *new std::list<Work>;  // never destroyed
   const std::lock_guard lock(mutex);
+  std::list<Work>& kept = kept_works();
   kept.splice(kept.end(), started_);
 }
 
