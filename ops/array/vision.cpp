@@ -65,8 +65,7 @@ Taps taps_of(int64_t i, int64_t size, double step, const InterpolateOptions& opt
 
 /// The distance of neighbouring elements of the result along a dim, in elements of x.
 double step_of(int64_t size, int64_t out, double scale_factor, const InterpolateOptions& options) {
-  const bool is_nearest = neighbours(options.mode) == 1;
-  if (options.align_corners && !is_nearest) {
+  if (options.align_corners) {
     return out > 1 ? static_cast<double>(size - 1) / static_cast<double>(out - 1) : 0;
   }
   return scale_factor > 0 ? 1 / scale_factor : static_cast<double>(size) / static_cast<double>(out);
