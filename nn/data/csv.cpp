@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <linnet/core/error.h>
+#include <linnet/core/files/csv_rows.h>
 #include <linnet/core/files/read_file.h>
 #include <linnet/core/files/utf8.h>
 #include <linnet/nn/data/class_numbers.h>
@@ -25,92 +26,15 @@ using detail::shortened;
 
 constexpr char kCellEnd = '\0';
 
-/// Rewrites the text of a CSV file in place: cells without their quotes, each followed by kCellEnd. Cells never
-/// become longer, so the position to write to is never beyond the position to read from.
-class CsvParser {
- public:
-  CsvParser(std::string& text, char separator, const std::string& path)
-      : text_(text), separator_(separator), path_(path) {
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    if (text.starts_with(kByteOrderMark)) from_ = kByteOrderMark.size();
-    const size_t zero = text.find('\0');
-    if (zero != std::string::npos) {
-      throw IoError(fmt::format("{}: byte {} is 0, so it is not UTF-8 text; save it as UTF-8", path, zero));
-    }
-    const size_t valid = detail::utf8_bytes(text);
-    if (valid < text.size()) throw IoError(fmt::format("{}: byte {} is not UTF-8; save it as UTF-8", path, valid));
+/// Throws IoError if the text of `path` is not UTF-8.
+void check_is_text(const std::string& text, const std::string& path) {
+  const size_t zero = text.find('\0');
+  if (zero != std::string::npos) {
+    throw IoError(fmt::format("{}: byte {} is 0, so it is not UTF-8 text; save it as UTF-8", path, zero));
   }
-
-  /// The number of rows, all of which have `cells()` cells.
-  int64_t parse() {
-    int64_t rows = 0;
-    for (skip_empty_lines(); from_ < text_.size(); skip_empty_lines()) {
-      const int64_t line = line_, count = parse_row();
-      if (rows++ == 0) cells_ = count;
-      if (count != cells_) {
-        throw IoError(fmt::format("{}, line {}: {} cells, but the first row has {}; {}", path_, line, count, cells_,
-                                  count < cells_
-                                      ? "add the missing ones, or leave the line out"
-                                      : fmt::format("put a cell with '{}' in it into double quotes", separator_)));
-      }
-    }
-    text_.resize(to_ == 0 ? 0 : to_ - 1);
-    return rows;
-  }
-  int64_t cells() const { return cells_; }
-
- private:
-  bool at_line_end() const { return text_[from_] == '\n' || text_[from_] == '\r'; }
-  void skip_line_end() {
-    from_ += text_[from_] == '\r' && from_ + 1 < text_.size() && text_[from_ + 1] == '\n' ? 2 : 1;
-    ++line_;
-  }
-  void skip_empty_lines() {
-    while (from_ < text_.size() && at_line_end()) skip_line_end();
-  }
-
-  /// Parses a row and returns the number of its cells.
-  int64_t parse_row() {
-    for (int64_t cells = 1;; ++cells) {
-      if (from_ < text_.size() && text_[from_] == '"')
-        parse_quoted();
-      else
-        while (from_ < text_.size() && text_[from_] != separator_ && !at_line_end()) text_[to_++] = text_[from_++];
-      const bool is_last = from_ == text_.size() || at_line_end();
-      if (from_ < text_.size() && is_last) skip_line_end();
-      if (from_ < text_.size() && !is_last) ++from_;
-      if (to_ < text_.size()) text_[to_] = kCellEnd;
-      ++to_;
-      if (is_last) return cells;
-    }
-  }
-
-  void parse_quoted() {
-    const int64_t line = line_;
-    for (++from_; from_ < text_.size(); ++from_) {
-      if (text_[from_] == '"') {
-        ++from_;  // to the second of two quotes, or past the one that ends the cell
-        const bool is_end = from_ == text_.size() || text_[from_] != '"';
-        if (is_end && (from_ == text_.size() || text_[from_] == separator_ || at_line_end())) return;
-        if (is_end) {
-          throw IoError(
-              fmt::format("{}, line {}: text follows the quote that ends a cell; inside of a cell, quotes "
-                          "are doubled",
-                          path_, line_));
-        }
-      }
-      if (at_line_end() && text_.compare(from_, 2, "\r\n") != 0) ++line_;
-      text_[to_++] = text_[from_];
-    }
-    throw IoError(fmt::format("{}, line {}: a cell begins with a quote and has none at its end", path_, line));
-  }
-
-  std::string& text_;
-  char separator_;
-  const std::string& path_;
-  size_t from_ = 0, to_ = 0;
-  int64_t line_ = 1, cells_ = 0;
-};
+  const size_t valid = detail::utf8_bytes(text);
+  if (valid < text.size()) throw IoError(fmt::format("{}: byte {} is not UTF-8; save it as UTF-8", path, valid));
+}
 
 std::string_view without_spaces(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -267,16 +191,38 @@ Table read_csv(const std::filesystem::path& path, const CsvOptions& options, Whe
   Table table;
   table.path_ = path.string();
   table.options_ = options;
-  CsvParser parser(text, options.separator, table.path_);
-  table.rows_ = parser.parse() - (options.header ? 1 : 0);
-  if (table.rows_ < 0 || parser.cells() == 0) throw IoError(fmt::format("{} is empty", table.path_));
-  std::string_view cells = text;
-  for (int64_t i = 0; i < parser.cells(); ++i) {
-    const std::string_view cell = cells.substr(0, cells.find(kCellEnd));
-    table.names_.push_back(options.header ? std::string(cell) : fmt::to_string(i));
-    if (options.header) cells.remove_prefix(std::min(cell.size() + 1, cells.size()));
+  check_is_text(text, table.path_);
+  size_t end = 0;  // of the cells. They are moved to the front of the text, where each takes less than it did before.
+  int64_t count = 0;
+  for (detail::CsvRows row(text, options.separator); row.next(); ++count) {
+    const std::vector<std::string_view>& cells = row.cells();
+    if (!row.fault().empty()) {
+      throw IoError(fmt::format("{}, line {}: {}", table.path_, row.line(), row.fault()));
+    }
+    if (count == 0) {
+      table.names_.reserve(cells.size());
+      for (size_t i = 0; i < cells.size(); ++i)
+        table.names_.push_back(options.header ? std::string(cells[i]) : fmt::to_string(i));
+      if (options.header) continue;
+    }
+    if (cells.size() != table.names_.size()) {
+      throw IoError(
+          fmt::format("{}, line {}: {} cells, but the first row has {}; {}", table.path_, row.line(), cells.size(),
+                      table.names_.size(),
+                      cells.size() < table.names_.size()
+                          ? "add the missing ones, or leave the line out"
+                          : fmt::format("put a cell with '{}' in it into double quotes", options.separator)));
+    }
+    for (const std::string_view cell : cells) {
+      std::ranges::copy(cell, text.begin() + static_cast<std::ptrdiff_t>(end));
+      end += cell.size();
+      if (end < text.size()) text[end] = kCellEnd;
+      ++end;
+    }
   }
-  text.erase(0, text.size() - cells.size());
+  if (count == 0) throw IoError(fmt::format("{} is empty", table.path_));
+  table.rows_ = count - (options.header ? 1 : 0);
+  text.resize(end == 0 ? 0 : end - 1);
   table.cells_ = std::move(text);
   return table;
 }

@@ -167,6 +167,8 @@ TEST_CASE("csv: malformed rows are left out and counted, and end the program wit
   CHECK(read("a.csv", stray).malformed == 2);
   CHECK(error_of("a.csv", stray) ==
         "a.csv, line 3: text follows the quote that ends a cell; inside of a cell, quotes are doubled");
+  // The lines after a quote without an end are as they were, although that cell had doubled quotes in them.
+  CHECK(read("a.csv", "3,\"a\"\"\"\n4,\"b\"\"c\n5,\"d\"\n6,d\"\"e\n").lines == "3|a\"\n5|d\n6|d\"\"e\n");
   CHECK(error_of("a.csv", "3,a\r\n4,\"b\r\n5,c\r\n") ==
         "a.csv, line 2: a cell begins with a quote and has none at its end");
   CHECK(read("a.csv", "\xEF\xBB\xBF\"3\",caf\xE9\r4,\"\"\"b\"\"\"").lines == "3|caf\xE9\n4|\"b\"\n");
