@@ -14,7 +14,7 @@
 
 namespace linnet::test {
 
-TEST_CASE("gpu: asking for one that does not answer is an error that says what to do, each time") {
+TEST_CASE("without a gpu: asking for one is an error that says what to do, each time") {
   if (!lacks_gpu("errors of a device that does not answer")) return;
   for (int time = 0; time < 2; ++time) {
     try {
