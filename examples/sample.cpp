@@ -71,14 +71,20 @@ int main(int argc, char** argv) {
     app.add_option("--temperature", options.temperature,
                    "0 for always the likeliest, 1 as trained, higher for more surprises");
     app.add_option("--top-k", options.top_k, "draw among the k likeliest; 0 for all")->check(whole_number(0));
+    app.add_option("--top-p", options.top_p,
+                   "draw among the fewest likeliest whose probabilities sum to at least p; 1 for all");
     app.parse(argc, argv);
     const bool has_prompt = app.count("--prompt") > 0;
     if (has_prompt && options.prompt.empty()) throw UsageError("--prompt is empty; give it at least one character");
     if (options.temperature != 0 && !(options.temperature >= 0.01 && options.temperature <= 100)) {
       throw UsageError(fmt::format("--temperature {}: must be 0, or from 0.01 to 100", options.temperature));
     }
-    if (options.temperature == 0 && options.top_k > 0) {
-      throw UsageError("--top-k does not apply to --temperature 0, which takes the likeliest token");
+    if (!(options.top_p > 0 && options.top_p <= 1)) {
+      throw UsageError(fmt::format("--top-p {}: must be above 0, and at most 1", options.top_p));
+    }
+    for (const char* flag : {"--top-k", "--top-p"}) {
+      if (options.temperature != 0 || app.count(flag) == 0) continue;
+      throw UsageError(fmt::format("{} does not apply to --temperature 0, which takes the likeliest token", flag));
     }
     apply_machine_settings(settings);
     write_sample(folder, options, has_prompt, settings);

@@ -133,6 +133,11 @@ size_t Module::position(int64_t i, size_t size) const {
   return static_cast<size_t>(i < 0 ? i + count : i);
 }
 
+void Module::refuse_type(size_t i, const Module* module) const {
+  const std::string there = module == nullptr ? "a function" : "the module " + module->kind_;
+  throw ValueError(fmt::format("'{}' has {} at position {}, which is of another type", label_, there, i));
+}
+
 void Module::refuse_key(const std::string& key, const std::vector<std::string>& keys) const {
   throw IndexError(fmt::format("'{}' has no module '{}': {}", label_, key,
                                keys.empty() ? "it is empty" : fmt::format("its keys are {}", fmt::join(keys, ", "))));
@@ -153,6 +158,23 @@ template <class Visit>
 void Module::visit_slots(const std::string& prefix, const Visit& visit) const {
   for (const Slot& slot : slots_) visit(join_path(prefix, slot.name), slot);
   for (const Module* child : children_) child->visit_slots(join_path(prefix, child->name_), visit);
+}
+
+std::vector<NamedModule> Module::named_modules() {
+  std::vector<NamedModule> result;
+  add_modules("", result);
+  return result;
+}
+
+void Module::add_modules(const std::string& prefix, std::vector<NamedModule>& to) {
+  to.push_back({prefix, this});
+  for (Module* const child : children_) child->add_modules(join_path(prefix, child->name_), to);
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> result;
+  for (const NamedModule& named : named_modules()) result.push_back(named.module);
+  return result;
 }
 
 std::vector<NamedTensor> Module::named_tensors(bool parameters, std::map<std::string, std::string>* tied) const {

@@ -84,6 +84,12 @@ IncompatibleKeys copy_state(TensorMap to, const TensorMap& from, const std::stri
 
 class Module;
 
+/// A module and its name in a model, such as `blocks.0.attention`.
+struct NamedModule {
+  std::string name;  ///< with dots between the modules; empty for the model itself
+  Module* module;    ///< never null
+};
+
 /// A type that cannot be the parent of a layer.
 template <class T>
 concept NotAModule = !std::derived_from<std::remove_cvref_t<T>, Module>;
@@ -118,6 +124,17 @@ class Module : public detail::RefusedModuleMembers {
   /// Stops tracking gradients of all parameters, so that training leaves them as they are.
   void freeze();
   void unfreeze();  ///< tracks them again
+
+  // ---- Modules ----
+
+  /// This module and all modules inside it, in the order of construction, each before the modules that it contains.
+  ///
+  ///     for (nn::Module* module : model.modules()) {
+  ///       if (auto* linear = dynamic_cast<nn::Linear*>(module)) nn::init::zeros_(linear->bias());
+  ///     }
+  std::vector<Module*> modules();
+  /// The same with their names, as in named_parameters().
+  std::vector<NamedModule> named_modules();
 
   // ---- Mode ----
 
@@ -208,6 +225,8 @@ class Module : public detail::RefusedModuleMembers {
 
   /// The position of module `i` of a list; a negative `i` counts from the end. Throws IndexError if there is none.
   size_t position(int64_t i, size_t size) const;
+  /// Throws ValueError for module `i` of a list, which has another type than the caller expects.
+  [[noreturn]] void refuse_type(size_t i, const Module* module) const;
   /// Throws IndexError for a key that a dict does not have.
   [[noreturn]] void refuse_key(const std::string& key, const std::vector<std::string>& keys) const;
 
@@ -230,6 +249,7 @@ class Module : public detail::RefusedModuleMembers {
   };
 
   void check_name(const std::string& name) const;
+  void add_modules(const std::string& prefix, std::vector<NamedModule>& to);
   /// Calls `visit(full name, slot)` for the slots of this module and those inside, depth first.
   template <class Visit>
   void visit_slots(const std::string& prefix, const Visit& visit) const;

@@ -46,17 +46,9 @@ class RefusedModuleMembers : public RefusedStateMembers {
   void requires_grad_(Nothing...) const {
     static_assert(refused<Nothing...>, "write model.freeze() or model.unfreeze()");
   }
-  template <class... Nothing>
-  void modules() const {
-    static_assert(refused<Nothing...>,
-                  "a model's modules are its members; model.summary() lists them, and named_parameters() gives what "
-                  "they train");
-  }
-  template <class... Nothing>
-  void named_modules() const {
-    static_assert(refused<Nothing...>,
-                  "a model's modules are its members; model.summary() lists them by name, and named_parameters() "
-                  "gives what they train");
+  template <class... Arguments>
+  void apply(const Arguments&...) const {
+    static_assert(refused<Arguments...>, "write for (nn::Module* module : model.modules()) …");
   }
   template <class... Arguments>
   void register_module(const Arguments&...) const {

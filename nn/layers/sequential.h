@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <type_traits>
 
@@ -44,7 +45,8 @@ class Sequential : public Module {
         return (*stage)(x);
       }
     });
-    modules_.push_back(std::move(module));
+    modules_.resize(stages_.size());
+    modules_.back() = std::move(module);
     return *this;
   }
   /// Appends a function.
@@ -63,6 +65,23 @@ class Sequential : public Module {
     return *this;
   }
 
+  int64_t size() const { return std::ssize(stages_); }  ///< how many modules and functions there are
+  /// Module `i`, which has the type M, counted with the functions; a negative `i` counts from the end.
+  ///
+  ///     nn::Sequential net(rng);
+  ///     net.add<nn::Linear>(784, 128).add(relu).add<nn::Linear>(128, 10);
+  ///     nn::init::zeros_(net.at<nn::Linear>(2).bias());
+  ///
+  /// Throws: IndexError for a position that does not exist; ValueError for one with a function, or with a module of
+  /// another type.
+  template <class M>
+  M& at(int64_t i) const {
+    const size_t place = position(i, stages_.size());
+    Module* const module = place < modules_.size() ? modules_[place].get() : nullptr;
+    if (auto* const of_type = dynamic_cast<M*>(module)) return *of_type;
+    refuse_type(place, module);
+  }
+
   /// Applies all of them, in the order in which they were added.
   Tensor operator()(Tensor x, Where where = {}) const {
     for (const auto& stage : stages_) x = stage(x, where);
@@ -70,7 +89,7 @@ class Sequential : public Module {
   }
 
  private:
-  std::vector<std::unique_ptr<Module>> modules_;
+  std::vector<std::unique_ptr<Module>> modules_;  // null for a function; shorter if functions come last
   std::vector<std::function<Tensor(const Tensor&, Where)>> stages_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include <linnet/nn/attention/mechanism.h>
 #include <linnet/nn/models/evaluation.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/reduction.h>
@@ -23,12 +25,21 @@ namespace {
 int64_t draw(Tensor logits, const GenerateOptions& options, Generator& rng) {
   if (options.temperature == 0) return argmax(logits, -1).item<int64_t>();
   logits = logits / options.temperature;
-  if (options.top_k == 0 || options.top_k >= logits.size(-1)) {
-    return multinomial(softmax(logits), 1, rng).item<int64_t>();
+  Tensor ids;  // of the candidates; undefined if they are all tokens
+  if (options.top_k > 0 && options.top_k < logits.size(-1)) {
+    ValuesAndIndices best = topk(logits, options.top_k);
+    logits = std::move(best.values);
+    ids = std::move(best.indices);
   }
-  const ValuesAndIndices best = topk(logits, options.top_k);
-  const Tensor choice = multinomial(softmax(best.values), 1, rng);
-  return gather(best.indices, -1, choice).item<int64_t>();
+  Tensor probabilities = softmax(logits);
+  if (options.top_p < 1) {
+    const auto [sorted, order] = sort(probabilities, -1, true);
+    const Tensor more_likely = cumsum(sorted, -1) - sorted;
+    probabilities = masked_fill(sorted, ge(more_likely, options.top_p), 0);
+    ids = ids.defined() ? gather(ids, -1, order) : order;
+  }
+  const Tensor choice = multinomial(probabilities, 1, rng);
+  return (ids.defined() ? gather(ids, -1, choice) : choice).item<int64_t>();
 }
 
 /// Evaluates a model on a text that grows by one token at a time.
@@ -83,6 +94,9 @@ std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt,
   if (options.max_new_tokens < 0 || options.top_k < 0 || !(options.temperature >= 0)) {
     throw ValueError(fmt::format("max_new_tokens {}, temperature {} and top_k {} must be 0 or more",
                                  options.max_new_tokens, options.temperature, options.top_k));
+  }
+  if (!(options.top_p > 0 && options.top_p <= 1)) {
+    throw ValueError(fmt::format("top_p {} must be above 0, and at most 1", options.top_p));
   }
   const int64_t vocabulary = model.config().vocabulary;
   if (options.eos_token_id && (*options.eos_token_id < 0 || *options.eos_token_id >= vocabulary)) {

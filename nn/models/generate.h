@@ -17,6 +17,9 @@ struct GenerateOptions {
   int64_t max_new_tokens = 20;  ///< how many tokens are drawn, at most
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token
   int64_t top_k = 0;            ///< draws among the k most likely tokens; 0 for all
+  /// After temperature and top_k, draws among the fewest most likely tokens whose probabilities sum to at least top_p
+  /// (Holtzman et al. 2020); 1 for all.
+  double top_p = 1;
   /// The end token: it is the last one that is drawn, and the last id of the result.
   std::optional<int64_t> eos_token_id = {};
 };
@@ -29,7 +32,7 @@ struct GenerateOptions {
 ///     const auto ids = nn::generate(model, vocabulary.encode("ROMEO:"), rng, {.max_new_tokens = 300});
 ///     std::cout << vocabulary.decode(ids);
 ///
-/// Throws: ValueError for an empty prompt, for options below 0, and for an end token outside the vocabulary;
+/// Throws: ValueError for an empty prompt, for options out of range, and for an end token outside the vocabulary;
 /// IndexError for another id outside it.
 std::vector<int64_t> generate(DecoderLM& model, std::span<const int64_t> prompt, Generator& rng,
                               const GenerateOptions& options = {},

@@ -202,6 +202,7 @@ TEST_CASE("sample goes on from a prompt; without temperature it is the same for 
     CHECK(sample({"--seed", "1"}) != sample({"--seed", "2"}));
     CHECK(sample({"--temperature", "0", "--seed", "1"}) == sample({"--temperature", "0", "--seed", "2"}));
     CHECK(sample({"--top-k", "1"}) == sample({"--temperature", "0"}));
+    CHECK(sample({"--top-p", "1e-6"}) == sample({"--temperature", "0"}));
   }
 }
 

@@ -63,6 +63,21 @@ TEST_CASE("Module: parameters by dotted name, in order, tied ones once") {
   static_assert(!std::is_copy_constructible_v<Mlp> && !std::is_move_constructible_v<Mlp>);
 }
 
+TEST_CASE("Module: modules in the order of construction, by dotted name") {
+  Generator rng(1);
+  Model model(rng);
+  std::vector<std::string> names;
+  for (const auto& [name, module] : model.named_modules()) {
+    names.push_back(name);
+    CHECK(module->path() == name);
+  }
+  CHECK(names == std::vector<std::string>{"", "tok", "layers", "layers.0", "layers.1", "head"});
+  CHECK(model.modules().size() == names.size());
+  CHECK(model.modules()[0] == &model);
+  CHECK(model.modules()[4] == &model.layers[1]);
+  CHECK(model.layers.named_modules()[1].name == "0");
+}
+
 TEST_CASE("Module: names are unique, not empty and without dots") {
   Generator rng(1);
   Model model(rng);
@@ -319,6 +334,24 @@ TEST_CASE("Sequential: a module takes a tensor, with the caller's line or withou
   CHECK(net(ones({5, 4})).shape() == Shape{5, 2});
   CHECK_THROWS_WITH_AS(nn::Sequential(rng).add<nn::Linear>(3, 2)(ones({5, 4})), doctest::Contains("module_test.cpp:"),
                        ShapeError);
+}
+
+TEST_CASE("Sequential: its modules by position") {
+  Generator rng(1);
+  nn::Sequential net(rng);
+  net.add<nn::Linear>(3, 2).add(relu).add<nn::LayerNorm>(2).add(tanh);
+  CHECK(net.size() == 4);
+  CHECK(net.at<nn::Linear>(0).weight().shape() == Shape{2, 3});
+  CHECK(&net.at<nn::LayerNorm>(-2) == net.modules()[2]);
+  CHECK(&net.at<nn::Module>(2) == net.modules()[2]);
+  CHECK_THROWS_WITH_AS(net.at<nn::Linear>(4), doctest::Contains("has no module 4: they run from -4 to 3"),
+                       IndexError);
+  CHECK_THROWS_WITH_AS(net.at<nn::LayerNorm>(0),
+                       doctest::Contains("has the module Linear 3→2 at position 0, which is of another type"),
+                       ValueError);
+  for (const int64_t i : {1, 3}) {
+    CHECK_THROWS_WITH_AS(net.at<nn::Linear>(i), doctest::Contains("has a function at position"), ValueError);
+  }
 }
 
 TEST_CASE("Sequential: activations by name") {

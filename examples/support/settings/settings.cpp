@@ -29,10 +29,12 @@ const std::string kShare = "share", kLayers = "layers", kNone = "none";
 /// Whether a word of `share` is a mechanism's own: all words are, except `layers` and `none`.
 bool is_of_mechanism(const std::string& word) { return word != kLayers && word != kNone; }
 
-/// The words in `share` that the mechanism knows.
+/// The words in `share` that the mechanism knows, in the order of share_words().
 std::vector<std::string> shared_by_mechanism(const std::vector<std::string>& share) {
   std::vector<std::string> words = share;
   std::erase_if(words, std::not_fn(is_of_mechanism));
+  const std::vector<std::string> known = share_words();
+  std::ranges::stable_sort(words, {}, [&](const std::string& word) { return std::ranges::find(known, word); });
   return words;
 }
 

@@ -40,6 +40,7 @@ void generate(nn::DecoderLM& model, const nn::Tokenizer& vocabulary, const Sampl
                {.max_new_tokens = options.tokens,
                 .temperature = options.temperature,
                 .top_k = options.top_k,
+                .top_p = options.top_p,
                 .eos_token_id = options.eos_token_id},
                [&](int64_t id) {
                  if (id != options.eos_token_id) write(vocabulary.decode({&id, 1}));

@@ -20,6 +20,7 @@ struct SampleOptions {
   int64_t tokens = 500;
   double temperature = 1;
   int64_t top_k = 0;                         ///< 0: all tokens
+  double top_p = 1;                          ///< 1: all tokens
   std::optional<int64_t> eos_token_id = {};  ///< ends the text, and is not written
 };
 

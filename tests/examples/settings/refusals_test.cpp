@@ -248,6 +248,8 @@ TEST_CASE("sample refuses flags out of range") {
   refused({"folder", "--tokens", "99999999999999"}, "99999999999999 is not a whole number from 0 to 10000000");
   refused({"folder", "--top-k", "-1"}, "--top-k");
   refused({"folder", "--top-k", "5", "--temperature", "0"}, "--top-k does not apply to --temperature 0");
+  refused({"folder", "--top-p", "0.5", "--temperature", "0"}, "--top-p does not apply to --temperature 0");
+  for (const char* p : {"0", "1.1", "nan"}) refused({"folder", "--top-p", p}, "must be above 0, and at most 1");
 }
 
 TEST_CASE("epochs that have too few batches for one step: exit 2") {
