@@ -204,6 +204,12 @@ void refuse_seconds(const CLI::App& command) {
   throw UsageError(fmt::format("--seconds does not apply to {}; leave it out", command.get_name()));
 }
 
+/// Throws UsageError for --precision bfloat16 of a subcommand whose inputs it would leave in float32.
+void refuse_bfloat16(const Settings& settings, std::string_view subcommand, std::string_view remedy) {
+  if (settings.precision != "bfloat16") return;
+  throw UsageError(fmt::format("--precision bfloat16 does not apply to {}; {}", subcommand, remedy));
+}
+
 // Each of these adds a subcommand with its flags, and a callback that CLI11 runs at the end of parsing.
 
 void add_attention(CLI::App& app, BenchOptions& bench) {
@@ -218,6 +224,7 @@ void add_attention(CLI::App& app, BenchOptions& bench) {
   add_shape_flags(command, *flags);
   add_mechanism_flags(command, bench.settings);
   command.callback([=, &bench] {
+    refuse_bfloat16(bench.settings, "attention", "use tf32, or --dtype bfloat16");
     AttentionCase c = complete(*flags, bench.settings);
     if (*dtype == "bfloat16") c.dtype = DType::bfloat16;
     if (c.dtype == DType::bfloat16 && c.device == Device::cpu) {
@@ -278,7 +285,10 @@ void add_model(CLI::App& app, const BenchOptions& bench) {
   CLI::App& command = *app.add_subcommand("model", "a training step of a model without attention");
   const auto name = std::make_shared<std::string>("lenet");
   command.add_option("--model", *name, "the model, on random inputs")->check(CLI::IsMember(model_names()));
-  command.callback([=, &bench] { bench_model(bench, *name); });
+  command.callback([=, &bench] {
+    refuse_bfloat16(bench.settings, "model", "use tf32");
+    bench_model(bench, *name);
+  });
 }
 
 void add_generate(CLI::App& app, BenchOptions& bench) {
@@ -323,6 +333,7 @@ void add_scaling(CLI::App& app, BenchOptions& bench, const std::string& figure) 
   add_mechanism_flags(command, bench.settings);
   command.callback([=, &command, &bench] {
     refuse_seconds(command);
+    if (flags->layers == 0) refuse_bfloat16(bench.settings, "scaling", "use tf32, or --layers for whole layers");
     run_scaling(*flags, bench);
   });
 }
@@ -332,7 +343,10 @@ void add_crossover(CLI::App& app, const BenchOptions& bench) {
       *app.add_subcommand("crossover", "the number of tokens from which fastmax's factorised form is faster");
   const auto flags = std::make_shared<CrossoverOptions>();
   add_crossover_flags(command, *flags);
-  command.callback([=, &bench] { run_crossover(*flags, bench); });
+  command.callback([=, &bench] {
+    refuse_bfloat16(bench.settings, "crossover", "use tf32");
+    run_crossover(*flags, bench);
+  });
 }
 
 /// The settings of the preset that the command line names, which may belong to either task.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -44,8 +45,9 @@ double fan_of(const Tensor& tensor, FanMode mode) {
 double normal_cdf(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
 
 /// The number y with erf(y) = x, for x in (−1, 1): an approximation (Winitzki 2008), which three steps of Halley's
-/// method make exact but for rounding.
+/// method make exact but for rounding. ±∞ for ±1.
 double inverse_erf(double x) {
+  if (std::abs(x) >= 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
   constexpr double kA = 0.147;
   const double logarithm = std::log1p(-x * x), b = 2 / (std::numbers::pi * kA) + logarithm / 2;
   double y = std::copysign(std::sqrt(std::sqrt(b * b - logarithm / kA) - b), x);

@@ -13,6 +13,7 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/windows.h>
 
 namespace linnet {
 namespace {
@@ -41,13 +42,20 @@ int neighbours(InterpolateMode mode) {
   }
 }
 
-/// The neighbours of element `i`. `step` is the distance of neighbouring elements of the result, in elements of x.
-Taps taps_of(int64_t i, int64_t size, double step, const InterpolateOptions& options) {
+/// The distance of neighbouring elements of the result, in elements of x. It is a fraction, so that the place of an
+/// element is rounded once.
+struct Step {
+  double numerator, denominator;
+  double times(double i) const { return i * numerator / denominator; }
+};
+
+/// The neighbours of element `i` of the result.
+Taps taps_of(int64_t i, int64_t size, const Step& step, const InterpolateOptions& options) {
   const auto inside = [size](double index) { return std::clamp(static_cast<int64_t>(index), int64_t{0}, size - 1); };
   const auto place = static_cast<double>(i);
-  if (options.mode == InterpolateMode::nearest) return {{inside(std::floor(place * step))}, {1}};
-  if (options.mode == InterpolateMode::nearest_exact) return {{inside(std::floor((place + 0.5) * step))}, {1}};
-  double source = options.align_corners ? place * step : (place + 0.5) * step - 0.5;
+  if (options.mode == InterpolateMode::nearest) return {{inside(std::floor(step.times(place)))}, {1}};
+  if (options.mode == InterpolateMode::nearest_exact) return {{inside(std::floor(step.times(place + 0.5)))}, {1}};
+  double source = options.align_corners ? step.times(place) : step.times(place + 0.5) - 0.5;
   if (options.mode == InterpolateMode::linear) {
     source = std::max(source, 0.0);
     const double first = std::floor(source), share = source - first;
@@ -63,16 +71,16 @@ Taps taps_of(int64_t i, int64_t size, double step, const InterpolateOptions& opt
   return taps;
 }
 
-/// The distance of neighbouring elements of the result along a dim, in elements of x.
-double step_of(int64_t size, int64_t out, double scale_factor, const InterpolateOptions& options) {
-  if (options.align_corners) {
-    return out > 1 ? static_cast<double>(size - 1) / static_cast<double>(out - 1) : 0;
-  }
-  return scale_factor > 0 ? 1 / scale_factor : static_cast<double>(size) / static_cast<double>(out);
+/// The step along a dim; scale_factor is 0 if a size was given.
+Step step_of(int64_t size, int64_t out, double scale_factor, const InterpolateOptions& options) {
+  if (options.align_corners && out == 1) return {0, 1};
+  if (options.align_corners) return {static_cast<double>(size - 1), static_cast<double>(out - 1)};
+  if (scale_factor > 0) return {1, scale_factor};
+  return {static_cast<double>(size), static_cast<double>(out)};
 }
 
 /// x resized to `out` elements along `dim`.
-Tensor resized(const Tensor& x, int dim, int64_t out, double step, const InterpolateOptions& options) {
+Tensor resized(const Tensor& x, int dim, int64_t out, const Step& step, const InterpolateOptions& options) {
   const int count = neighbours(options.mode);
   std::vector<std::vector<int64_t>> indices(static_cast<size_t>(count));
   std::vector<std::vector<double>> weights(static_cast<size_t>(count));
@@ -128,7 +136,15 @@ void check_interpolate(const Tensor& x, const InterpolateOptions& options) {
 
 void check_image(const Tensor& x, int64_t factor) {
   if (x.rank() != 4) throw ShapeError(fmt::format("x{} must be [B, C, H, W]", to_string(x.shape())));
-  if (factor < 1) throw ValueError(fmt::format("the factor is {}; at least 1 is needed", factor));
+  detail::check_at_least("the factor", factor, 1);
+}
+
+/// ⌊size·scale_factor⌋
+int64_t scaled(int64_t size, double scale_factor, const Shape& shape) {
+  const double out = std::floor(static_cast<double>(size) * scale_factor);
+  if (out >= 1 && out < 0x1p31) return static_cast<int64_t>(out);
+  throw ValueError(fmt::format("a scale_factor of {} leaves {} elements of x{}", scale_factor,
+                               out < 1 ? "no" : "too many", to_string(shape)));
 }
 
 }  // namespace
@@ -142,23 +158,22 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options, Where whe
   if (options.size.empty()) {
     factors = for_each_dim(options.scale_factor, dims, "scale_factor");
     for (size_t i = 0; i < dims; ++i) {
-      sizes[i] =
-          static_cast<int64_t>(std::floor(static_cast<double>(x.shape()[static_cast<int>(i) + 2]) * factors[i]));
-      if (sizes[i] < 1)
-        throw ValueError(
-            fmt::format("a scale_factor of {} leaves no elements of x{}", factors[i], to_string(x.shape())));
+      sizes[i] = scaled(x.shape()[static_cast<int>(i) + 2], factors[i], x.shape());
     }
   } else {
     sizes = for_each_dim(options.size, dims, "size");
   }
   const bool is_nearest = neighbours(options.mode) == 1;
   Tensor out = is_nearest ? x : detail::in_computed(x);  // a bfloat16 is rounded once
+  bool is_resized = false;
   for (size_t i = 0; i < dims; ++i) {
     const int dim = static_cast<int>(i) + 2;
-    const double step = step_of(x.shape()[dim], sizes[i], factors[i], options);
-    out = resized(out, dim, sizes[i], step, options);
+    // As in PyTorch, a dim that keeps its size keeps its elements: 0 times an infinite neighbour would be NaN.
+    if (options.mode == InterpolateMode::linear && sizes[i] == x.shape()[dim]) continue;
+    out = resized(out, dim, sizes[i], step_of(x.shape()[dim], sizes[i], factors[i], options), options);
+    is_resized = true;
   }
-  return out.to(x.dtype());
+  return is_resized ? out.to(x.dtype()) : x.clone();
 }
 
 Tensor pixel_shuffle(const Tensor& x, int64_t upscale_factor, Where where) {

@@ -176,7 +176,7 @@ Tensor selu(const Tensor& x, Where where) {
   const Call call("selu", where);
   // Klambauer et al. 2017, section 2: mean 0 and variance 1 are a fixed point with these.
   constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
-  return elu(x, kAlpha) * kScale;
+  return (elu(detail::in_computed(x), kAlpha) * kScale).to(x.dtype());
 }
 
 Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
@@ -187,7 +187,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
     throw ShapeError(fmt::format("weight{} does not fit x{}; it has one slope, or one for each channel, dim 1 of x",
                                  to_string(weight.shape()), to_string(x.shape())));
   }
-  Shape along = Shape::filled(std::max(x.rank(), 1), 1);
+  Shape along = Shape::filled(x.rank(), 1);
   if (weight.numel() != 1) along[1] = weight.numel();
   return linnet::where(gt(x, 0), x, x * weight.view(along));
 }

@@ -1,13 +1,15 @@
 #include <linnet/ops/layers/distance.h>
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/losses.h>
-#include <linnet/ops/layers/activation.h>
 
 namespace linnet {
 namespace {
@@ -16,12 +18,27 @@ void check_eps(double eps) {
   if (!(eps >= 0)) throw ValueError(fmt::format("eps is {}; 0 or more is needed", eps));
 }
 
-void check_vectors(const Tensor& x, const char* name, int least_rank) {
-  detail::check_floating(x.dtype());
-  if (x.rank() >= least_rank) return;
-  throw ShapeError(fmt::format("{}{} has rank {}; {} is needed", name, to_string(x.shape()), x.rank(),
-                               least_rank == 1 ? "[..., D]" : "[..., rows, M]"));
+void check_vectors(const Tensor& x1, const Tensor& x2, int least_rank) {
+  for (const auto& [x, name] : {std::pair(x1, "x1"), std::pair(x2, "x2")}) {
+    detail::check_floating(x.dtype());
+    if (x.rank() >= least_rank) continue;
+    throw ShapeError(fmt::format("{}{} has rank {}; {} is needed", name, to_string(x.shape()), x.rank(),
+                                 least_rank == 1 ? "[..., D]" : "[..., rows, M]"));
+  }
+  if (x1.dtype() == x2.dtype()) return;
+  throw DTypeError(fmt::format("x1 is {} and x2 is {}; convert one of them with to(DType)", name_of(x1.dtype()),
+                               name_of(x2.dtype())));
 }
+
+/// pairwise_distance, in the dtype of computation.
+Tensor computed_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
+  check_vectors(x1, x2, 1);
+  check_eps(eps);
+  return norm(detail::in_computed(x1) - detail::in_computed(x2) + eps, p, {-1}, keepdim);
+}
+
+/// max(x, 0), with a gradient at 0 too, as in PyTorch: relu would leave tied scores as they are.
+Tensor above_zero(const Tensor& x) { return clamp(x, 0); }
 
 }  // namespace
 
@@ -35,21 +52,19 @@ Tensor normalize(const Tensor& x, double p, int64_t dim, double eps, Where where
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim, Where where) {
   const Call call("pairwise_distance", where);
-  check_vectors(x1, "x1", 1);
-  check_vectors(x2, "x2", 1);
-  check_eps(eps);
-  return norm(detail::in_computed(x1) - detail::in_computed(x2) + eps, p, {-1}, keepdim);
+  return computed_distance(x1, x2, p, eps, keepdim).to(x1.dtype());
 }
 
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p, Where where) {
   const Call call("cdist", where);
-  check_vectors(x1, "x1", 2);
-  check_vectors(x2, "x2", 2);
+  check_vectors(x1, x2, 2);
   if (x1.size(-1) != x2.size(-1)) {
     throw ShapeError(fmt::format("the rows of x1{} and x2{} differ in length ({} ≠ {})", to_string(x1.shape()),
                                  to_string(x2.shape()), x1.size(-1), x2.size(-1)));
   }
-  return norm(detail::in_computed(x1).unsqueeze(-2) - detail::in_computed(x2).unsqueeze(-3), p, {-1});
+  if (x1.size(-1) == 0) p = 1;  // all norms of no numbers are 0, but there is no largest number
+  const Tensor differences = detail::in_computed(x1).unsqueeze(-2) - detail::in_computed(x2).unsqueeze(-3);
+  return norm(differences, p, {-1}).to(x1.dtype());
 }
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin,
@@ -60,7 +75,7 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
   for (const Tensor& x : {input1, input2}) detail::check_floating(x.dtype());
   detail::check_signs(target);
   const Tensor difference = detail::in_computed(input1) - detail::in_computed(input2);
-  return detail::reduce(relu(margin - target.to(difference.dtype()) * difference), reduction);
+  return detail::reduce(above_zero(margin - target.to(difference.dtype()) * difference), reduction);
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -71,11 +86,11 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   if (!(options.margin > 0))
     throw ValueError(fmt::format("margin is {}; a number above 0 is needed", options.margin));
   const auto distance = [&](const Tensor& a, const Tensor& b) {
-    return pairwise_distance(a, b, options.p, options.eps);
+    return computed_distance(a, b, options.p, options.eps, false);
   };
   Tensor to_negative = distance(anchor, negative);
   if (options.swap) to_negative = minimum(to_negative, distance(positive, negative));
-  return detail::reduce(relu(distance(anchor, positive) - to_negative + options.margin), options.reduction);
+  return detail::reduce(above_zero(distance(anchor, positive) - to_negative + options.margin), options.reduction);
 }
 
 }  // namespace linnet

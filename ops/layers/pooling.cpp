@@ -5,14 +5,14 @@
 
 #include <fmt/format.h>
 
-#include <linnet/core/autograd/recording.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
+#include <linnet/ops/array/join.h>
+#include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/windows.h>
-#include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
 namespace {
@@ -54,15 +54,15 @@ Size2d check_pooling(const Tensor& x, const char* layout, int rank, const Pool2d
   return out;
 }
 
-/// The matrix [windows, size] whose products with vectors are the means of adaptive windows, as a constant beside x.
-Tensor averages(int64_t size, int64_t windows, const Tensor& x) {
-  std::vector<double> weights(static_cast<size_t>(size * windows));
+/// The means of adaptive windows along `dim`.
+Tensor averaged(const Tensor& x, int dim, int64_t windows) {
+  const int64_t size = x.size(dim);
+  std::vector<Tensor> means;
   for (int64_t i = 0; i < windows; ++i) {
     const int64_t begin = i * size / windows, end = ((i + 1) * size + windows - 1) / windows;
-    std::fill(weights.begin() + i * size + begin, weights.begin() + i * size + end,
-              1.0 / static_cast<double>(end - begin));
+    means.push_back(mean(x.narrow(dim, begin, end - begin), {dim}, true));
   }
-  return Recording::constant(tensor(weights).reshape({windows, size}).to(x.dtype()), x.device());
+  return concat(means, dim);
 }
 
 Pool2dParams params_of(const Size2d& kernel, const Pool2dOptions& options) {
@@ -142,8 +142,8 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output_size, Where whe
   detail::check_at_least("output_size", output_size, 1);
   if (x.size(2) == 0 || x.size(3) == 0) throw ShapeError(fmt::format("x{} has no pixels", to_string(x.shape())));
   detail::check_floating(x.dtype());
-  const Tensor rows = matmul(averages(x.size(2), output_size.height, x), x);
-  return matmul(rows, transpose(averages(x.size(3), output_size.width, x)));
+  const Tensor rows = averaged(detail::in_computed(x), 2, output_size.height);  // a bfloat16 is rounded once
+  return averaged(rows, 3, output_size.width).to(x.dtype());
 }
 
 }  // namespace linnet

@@ -55,7 +55,7 @@ Tensor avg_pool1d(const Tensor& x, int64_t kernel, const Pool1dOptions& options 
 /// likewise the columns. With an output size of 1 it is the mean of the whole image.
 ///
 /// Shapes: x [B, C, H, W] → [B, C, H', W'].
-/// Cost: two products with matrices of [H', H] and [W', W].
+/// Cost: a pass over x, and one over the means of its rows.
 Tensor adaptive_avg_pool2d(const Tensor& x, const Size2d& output_size, Where where = {});
 
 }  // namespace linnet

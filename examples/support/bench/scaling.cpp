@@ -73,7 +73,8 @@ std::vector<Point> measure_lengths(const ScalingOptions& options, const Settings
                           .tokens = tokens,
                           .head_dim = head_dim,
                           .seed = settings.seed,
-                          .device = device_of(settings)};
+                          .device = device_of(settings),
+                          .dtype = options.layers > 0 ? model_dtype(settings) : DType::float32};
     constexpr double kSeconds = 0.2;
     const auto measure = [&](const AttentionCase& of, double seconds) {
       return options.layers > 0 ? measure_layers(of, options.layers, seconds) : measure_attention(of, seconds);

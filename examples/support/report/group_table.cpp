@@ -109,7 +109,7 @@ void print_machines(const Group& group, const Rows& rows) {
     fmt::print("machine: {}\n", labels.begin()->first);
     return;
   }
-  constexpr const char* kWarning = "machines or threads differ, so that ms/step cannot be compared";
+  constexpr const char* kWarning = "machines, threads or processes differ, so that ms/step cannot be compared";
   fmt::print("{}:\n", kWarning);
   for (const auto& [machine, rows_of] : labels) fmt::print("  {}: {}\n", fmt::join(rows_of, "; "), machine);
   fmt::print(stderr, "{}, {}: {}\n", group.task, group.what, kWarning);

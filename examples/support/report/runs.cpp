@@ -53,6 +53,9 @@ std::optional<FinishedRun> finished_run(const fs::path& folder, TaskKind kind) {
     (void)preset(run.settings.task, run.settings.preset);  // throws if this version has no such preset
     run.machines = machines_of(folder);
     run.results = *results;
+    if (const int64_t count = results->processes.count; count > 1) {
+      for (std::string& machine : run.machines) machine += fmt::format(", {} processes", count);
+    }
     run.history = read_metrics(folder);
     return run;
   } catch (const IoError& error) {

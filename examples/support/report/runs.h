@@ -20,7 +20,8 @@ struct FinishedRun {
   std::filesystem::path folder;
   Settings settings;
   std::string data;
-  /// Linnet's version, the processor and its kernels, and the number of threads; several if a resumed run's differ.
+  /// Linnet's version, the processor and its kernels, and the numbers of threads and, if there were several,
+  /// processes; several texts if a resumed run's differ.
   std::vector<std::string> machines;
   Results results;
   std::vector<Metrics> history;

@@ -15,6 +15,15 @@ namespace {
 
 std::filesystem::path results_in(const std::filesystem::path& folder) { return folder / kResults; }
 
+Processes processes_of(const nlohmann::json& json) {
+  using linnet::detail::value_of;
+  Processes processes{.count = value_of<int64_t>(json, "count"),
+                      .waited_ms_per_step = value_of<double>(json, "waited_ms_per_step")};
+  if (json.contains("sent_bytes_per_step"))
+    processes.sent_bytes_per_step = value_of<double>(json, "sent_bytes_per_step");
+  return processes;
+}
+
 }  // namespace
 
 Measures measures_of(const nlohmann::json& json) {
@@ -38,10 +47,9 @@ void write_results(const std::filesystem::path& folder, const Results& r) {
   if (r.accuracy) json["accuracy"] = *r.accuracy;
   if (r.constant_accuracy) json["constant_accuracy"] = *r.constant_accuracy;
   for (const auto& [name, value] : r.measures) json["measures"][name] = value;
-  if (r.processes > 1) {
-    json["processes"] = {{"count", r.processes},
-                         {"waited_ms_per_step", r.waited_ms_per_step},
-                         {"sent_bytes_per_step", r.sent_bytes_per_step}};
+  if (const Processes& p = r.processes; p.count > 1) {
+    json["processes"] = {{"count", p.count}, {"waited_ms_per_step", p.waited_ms_per_step}};
+    if (p.sent_bytes_per_step) json["processes"]["sent_bytes_per_step"] = *p.sent_bytes_per_step;
   }
   replace_file(results_in(folder), json.dump(2) + "\n");
 }
@@ -62,6 +70,7 @@ std::optional<Results> read_results(const std::filesystem::path& folder) {
     if (json.contains("accuracy")) r.accuracy = value_of<double>(json, "accuracy");
     if (json.contains("constant_accuracy")) r.constant_accuracy = value_of<double>(json, "constant_accuracy");
     r.measures = measures_of(json);
+    if (json.contains("processes")) r.processes = processes_of(json["processes"]);
     return r;
   } catch (const nlohmann::json::exception& error) {
     throw IoError(fmt::format("{} is damaged: {}; {}", path.string(), linnet::detail::message_of(error), kRemedy));

@@ -10,6 +10,14 @@
 
 namespace linnet::examples {
 
+/// The processes that trained together, with what rank 0 measured if there are several.
+struct Processes {
+  int64_t count = 1;
+  double waited_ms_per_step = 0;  ///< mean wait for others after the last gradient was computed
+  /// Mean, for the sums of gradients; not known with --reduce any-order, where MPI decides what it sends.
+  std::optional<double> sent_bytes_per_step = {};
+};
+
 /// The results of a finished run: the file results.json in its folder.
 struct Results {
   int64_t step = 0;  ///< of the weights that were evaluated
@@ -20,9 +28,7 @@ struct Results {
   double ms_per_step = 0;
   int64_t parameters = 0;
   int64_t peak_bytes = 0;
-  int processes = 1;               ///< that trained together; if several, the next two are rank 0's
-  double waited_ms_per_step = 0;   ///< mean wait for others after the last gradient was computed
-  double sent_bytes_per_step = 0;  ///< mean, for the sums of gradients
+  Processes processes = {};
 };
 
 /// The measures in the JSON of an evaluation, by their names. Null is NaN.

@@ -85,10 +85,10 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
   fmt::print("{:<22} {:.2f} ms per step, {} tokens/s, {} parameters, peak {}\n", "training", result.ms_per_step,
              format_count(static_cast<int64_t>(result.tokens_per_second)), format_count(result.parameters),
              format_bytes(result.peak_bytes));
-  if (const int count = ranks().world_size(); count > 1) {
-    fmt::print("{:<22} {}, of {} threads each; a step waits {:.2f} ms for others and sends them {}\n", "processes",
-               count, num_threads(), result.waited_ms_per_step,
-               format_bytes(static_cast<int64_t>(result.sent_bytes_per_step)));
+  if (ranks().world_size() > 1) {
+    const auto& [count, waited_ms, sent] = result.processes;
+    fmt::print("{:<22} {}, of {} threads each; a step waits {:.2f} ms for others{}\n", "processes", count,
+               num_threads(), waited_ms, sent ? " and sends them " + format_bytes(static_cast<int64_t>(*sent)) : "");
     fmt::print("{:<22} at most {} a process\n", "optimizer state", format_bytes(result.optimizer_bytes));
   }
   if (program.finish) program.finish(settings, result);

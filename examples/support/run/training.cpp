@@ -132,6 +132,8 @@ class Run {
   /// The median time of a step: of those that this program made, or, if it resumed a run for fewer than half of the
   /// steps, of the medians that the run logged.
   double ms_per_step() const;
+  /// The number of processes, and the means over the steps that this program made.
+  Processes processes() const;
 
   Task& task_;
   const Settings& s_;
@@ -285,11 +287,14 @@ TrainingResult Run::finish() {
   }
   result_.constant_accuracy = task_.constant_accuracy();
   if (!folder_) return std::move(result_);
-  result_.ms_per_step = ms_per_step();
   result_.tokens_per_second = tokens_per_second();
-  const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
-  result_.waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps;
-  result_.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
+  if (const auto before = step_times_.empty() ? read_results(folder_->path()) : std::nullopt) {
+    result_.ms_per_step = before->ms_per_step;  // the run was finished already, and no step has been made since
+    result_.processes = before->processes;
+  } else {
+    result_.ms_per_step = ms_per_step();
+    result_.processes = processes();
+  }
   result_.peak_bytes = peak_bytes_;
   for (const Metrics& m : result_.history) result_.peak_bytes = std::max(result_.peak_bytes, m.peak_bytes);
   task_.model().save(folder_->path() / "model.safetensors", task_.metadata());
@@ -303,6 +308,14 @@ TrainingResult Run::finish() {
                        fmt::format("{}, {}, seed {}", task_.data_name(), describe(s_), s_.seed)),
             folder_->path() / "loss.png");
   return std::move(result_);
+}
+
+Processes Run::processes() const {
+  const auto steps = static_cast<double>(std::max<size_t>(1, step_times_.size()));
+  Processes all{.count = ranks().world_size(), .waited_ms_per_step = 1e3 * train_step_.waited_seconds() / steps};
+  if (s_.reduce == "in-order")
+    all.sent_bytes_per_step = static_cast<double>(ranks().bytes_sent() - sent_before_) / steps;
+  return all;
 }
 
 double Run::ms_per_step() const {
@@ -338,9 +351,7 @@ Results TrainingResult::results() const {
           .ms_per_step = ms_per_step,
           .parameters = parameters,
           .peak_bytes = peak_bytes,
-          .processes = ranks().world_size(),
-          .waited_ms_per_step = waited_ms_per_step,
-          .sent_bytes_per_step = sent_bytes_per_step};
+          .processes = processes};
 }
 
 int64_t total_steps(const Settings& s, const Task& task) {

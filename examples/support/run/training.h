@@ -20,9 +20,8 @@ struct TrainingResult {
   int64_t tested_step = 0;  ///< the step of these weights: the last, or the best with settings.keep_best
   double ms_per_step = 0;   ///< median, without evaluations
   double tokens_per_second = 0;
-  double waited_ms_per_step = 0;   ///< for other ranks, after the last gradient was computed; mean
-  double sent_bytes_per_step = 0;  ///< to other ranks in sums of gradients; mean
-  int64_t optimizer_bytes = 0;     ///< of the optimizer's state, on the rank that has most of it
+  Processes processes = {};
+  int64_t optimizer_bytes = 0;  ///< of the optimizer's state, on the rank that has most of it
   int64_t parameters = 0;
   int64_t peak_bytes = 0;  ///< the most memory of a training step
 

@@ -67,7 +67,7 @@ TEST_CASE("lra --table: seeds, the difference to softmax at the same seeds, and 
   CHECK(table.err.empty());
 }
 
-TEST_CASE("lra --table: says where machines or threads differ, but not who chose the number of threads") {
+TEST_CASE("lra --table: says where machines, threads or processes differ, but not who chose the number of threads") {
   const TemporaryFolder folder;
   const auto run = [&](const std::string& attention, const std::string& build) {
     write_run(folder / attention,
@@ -79,9 +79,21 @@ TEST_CASE("lra --table: says where machines or threads differ, but not who chose
   CHECK(contains(table_of(folder.path()).own, "machine: " + cpu + "2 threads, OpenBLAS\n"));
   run("linear", cpu + "1 threads (set by the program), OpenBLAS");
   const TableText table = table_of(folder.path());
-  CHECK(contains(table.own, "machines or threads differ, so that ms/step cannot be compared:\n linear: " + cpu +
-                                "1 threads, OpenBLAS\n softmax; performer: " + cpu + "2 threads, OpenBLAS\n"));
-  CHECK(contains(table.err, "listops, preset lra-listops-small, 2000 steps: machines or threads differ"));
+  CHECK(contains(table.own, "machines, threads or processes differ, so that ms/step cannot be compared:\n linear: " +
+                                cpu + "1 threads, OpenBLAS\n softmax; performer: " + cpu + "2 threads, OpenBLAS\n"));
+  CHECK(contains(table.err, "listops, preset lra-listops-small, 2000 steps: machines, threads or processes differ"));
+}
+
+TEST_CASE("lra --table: says where runs were computed by different numbers of processes") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, uint64_t seed, int64_t processes) {
+    const Settings settings = settings_for("listops", "lra-listops-small", "linear", seed);
+    write_run(folder / name, {.settings = settings, .processes = processes});
+  };
+  run("one", 1, 1);
+  run("two", 2, 2);
+  const std::string machine = " linear: linnet 0.2.0; CPU with v4 kernels, 2 threads, OpenBLAS";
+  CHECK(contains(table_of(folder.path()).own, machine + "\n" + machine + ", 2 processes\n"));
 }
 
 TEST_CASE("lra --table: says where one run was computed with several machines or numbers of threads") {
@@ -92,9 +104,9 @@ TEST_CASE("lra --table: says where one run was computed with several machines or
   write_bytes(folder / "run/config.json", config.dump());
   const TableText table = table_of(folder.path());
   CHECK(contains(table.own,
-                 "machines or threads differ, so that ms/step cannot be compared:\n softmax: linnet "
+                 "machines, threads or processes differ, so that ms/step cannot be compared:\n softmax: linnet "
                  "0.2.0; CPU, 1 threads\n softmax: linnet 0.2.0; CPU, 2 threads\n"));
-  CHECK(contains(table.err, "machines or threads differ"));
+  CHECK(contains(table.err, "machines, threads or processes differ"));
 }
 
 TEST_CASE("lra --table: which runs stand beside published ones") {

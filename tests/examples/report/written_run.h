@@ -18,6 +18,7 @@ struct WrittenRun {
   double accuracy = 0.4;
   double ms_per_step = 10;
   double constant_accuracy = 0.17;
+  int64_t processes = 1;
   std::string build = "linnet 0.2.0; CPU with v4 kernels, 2 threads (quota), OpenBLAS";
 };
 
@@ -33,13 +34,14 @@ inline Settings settings_for(const std::string& task, const std::string& name, c
 inline void write_run(const std::filesystem::path& folder, const WrittenRun& run) {
   std::filesystem::create_directories(folder);
   const nlohmann::json config{{"settings", to_json(run.settings)}, {"data", run.data}, {"build", run.build}};
-  const nlohmann::json results{{"step", 100},
-                               {"loss", 1.5},
-                               {"accuracy", run.accuracy},
-                               {"constant_accuracy", run.constant_accuracy},
-                               {"ms_per_step", run.ms_per_step},
-                               {"parameters", 1000},
-                               {"peak_bytes", 1 << 20}};
+  nlohmann::json results{{"step", 100},
+                         {"loss", 1.5},
+                         {"accuracy", run.accuracy},
+                         {"constant_accuracy", run.constant_accuracy},
+                         {"ms_per_step", run.ms_per_step},
+                         {"parameters", 1000},
+                         {"peak_bytes", 1 << 20}};
+  if (run.processes > 1) results["processes"] = {{"count", run.processes}, {"waited_ms_per_step", 0.5}};
   std::string metrics;
   for (const int step : {0, 100}) {
     const nlohmann::json line{{"step", step},

@@ -153,6 +153,29 @@ TEST_CASE("ranks: a profile has the time in MPI, and results.json what a step wa
   CHECK(sent < least + 1000);
 }
 
+TEST_CASE("ranks: a finished run that is resumed keeps what its steps measured") {
+  const Workshop shop;
+  REQUIRE(run_ranks(2, "train_shakespeare", sharded(shop, "out") + Arguments{"--steps", "3"}).code == 0);
+  const auto measured = [&] {
+    const auto results = nlohmann::json::parse(read_bytes(shop / "out/results.json"));
+    return std::pair(results.at("ms_per_step"), results.at("processes"));
+  };
+  const auto before = measured();
+  REQUIRE(run_program("train_shakespeare", {"--resume", "--out", shop / "out"}).code == 0);
+  CHECK(measured() == before);
+}
+
+TEST_CASE("ranks: with --reduce any-order MPI does not tell how many bytes it sends") {
+  const Workshop shop;
+  const Ended ended =
+      run_ranks(2, "train_shakespeare", sharded(shop, "out") + Arguments{"--steps", "3", "--reduce", "any-order"});
+  REQUIRE(ended.code == 0);
+  CHECK(ended.out.find("ms for others\n") != std::string::npos);
+  const auto processes = nlohmann::json::parse(read_bytes(shop / "out/results.json")).at("processes");
+  CHECK(processes.at("count") == 2);
+  CHECK_FALSE(processes.contains("sent_bytes_per_step"));
+}
+
 TEST_CASE(
     "ranks: a launcher of another MPI than the program's is an error, and no runs that know nothing of others") {
   const Workshop shop;

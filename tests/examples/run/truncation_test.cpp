@@ -154,7 +154,7 @@ TEST_CASE("truncation: a config.json cut off at any byte is refused") {
 TEST_CASE("truncation: a results.json cut off at any byte is refused") {
   const TemporaryFolder folder;
   write_results(folder.path(),
-                {.step = 3, .loss = 1.5, .accuracy = 0.5, .measures = {{"AUC", 0.75}}, .processes = 2});
+                {.step = 3, .loss = 1.5, .accuracy = 0.5, .measures = {{"AUC", 0.75}}, .processes = {.count = 2}});
   linnet::test::cut_everywhere(
       folder / "results.json", [&] { return read_results(folder.path())->step; },
       [](const std::string& part, const auto& step) {

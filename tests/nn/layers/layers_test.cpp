@@ -139,6 +139,10 @@ TEST_CASE("init: bounds and variances") {
   // The mean and variance of N(1, 0.25) between −1 and 2 standard deviations from its mean.
   CHECK(mean(weight).item<double>() == near(1 + 0.5 * 0.2296, 0.01));
   CHECK(variance() == near(0.25 * 0.5198, 0.03));
+  for (const auto& [mean, a, b] : {std::tuple{0.0, 9.0, 10.0}, {10.0, -2.0, 2.0}, {-10.0, -2.0, 2.0}}) {
+    nn::init::trunc_normal_(weight, rng, mean, 1, a, b);  // nearly all of the distribution is outside
+    CHECK(all(logical_and(ge(weight, a), le(weight, b))).item<bool>());
+  }
   CHECK_THROWS_WITH_AS(nn::init::trunc_normal_(weight, rng, 0, 1, 2, 2), doctest::Contains("must not be empty"),
                        ValueError);
   nn::init::uniform_(weight, rng, 2, 4);

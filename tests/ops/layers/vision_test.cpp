@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/core/views.h>
 #include <linnet/ops/array/compare.h>
@@ -10,6 +12,7 @@
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/distance.h>
 #include <linnet/ops/layers/pooling.h>
+#include <cmath>
 
 using namespace linnet;
 
@@ -115,15 +118,58 @@ TEST_CASE("split by sizes: views that cover the dim") {
 TEST_CASE("prelu, distances and their losses: arguments that do not fit") {
   CHECK_THROWS_WITH_AS(prelu(zeros({2, 3}), zeros({2})), doctest::Contains("weight[2] does not fit x[2, 3]"),
                        ShapeError);
-  CHECK(prelu(scalar(-2.0), full({1}, 0.5)).item() == -1);
+  CHECK(same(prelu(scalar(-2.0), full({1}, 0.5)), scalar(-1.0)));
   CHECK_THROWS_AS(prelu(arange(3), zeros({1})), DTypeError);
   CHECK_THROWS_AS(cdist(zeros({2, 3}), zeros({2, 4})), ShapeError);
   CHECK_THROWS_AS(cdist(zeros({3}), zeros({2, 3})), ShapeError);
   CHECK(cdist(zeros({0, 3}), zeros({2, 3})).shape() == Shape{0, 2});
+  CHECK(same(cdist(zeros({2, 0}), zeros({3, 0}), INFINITY), zeros({2, 3})));
+  const Tensor wide = zeros({2, 3}, DType::float64);
+  CHECK_THROWS_WITH_AS(cdist(zeros({2, 3}), wide), doctest::Contains("x1 is float32 and x2 is float64"), DTypeError);
+  CHECK_THROWS_AS(pairwise_distance(zeros({2, 3}), wide), DTypeError);
   CHECK_THROWS_AS(margin_ranking_loss(zeros({2}), zeros({2}), tensor({0, 1}, DType::int64)), ValueError);
   CHECK_THROWS_AS(triplet_margin_loss(zeros({2, 3}), zeros({2, 3}), zeros({3})), ShapeError);
   CHECK_THROWS_AS(triplet_margin_loss(zeros({1, 2}), zeros({1, 2}), zeros({1, 2}), {.margin = 0}), ValueError);
   CHECK(same(normalize(zeros({1, 2})), zeros({1, 2})));
+}
+
+TEST_CASE("margin_ranking_loss and triplet_margin_loss: ties have a gradient") {
+  Tensor a = ones({1}).set_requires_grad(), b = ones({1}).set_requires_grad();
+  backward(margin_ranking_loss(a, b, ones({1})));
+  CHECK(a.grad().item() == -1);
+  CHECK(b.grad().item() == 1);
+  Tensor negative = full({1, 1}, 2).set_requires_grad();
+  backward(triplet_margin_loss(zeros({1, 1}), ones({1, 1}), negative, {.margin = 1, .eps = 0}));
+  CHECK(negative.grad().item() == -1);
+}
+
+TEST_CASE("adaptive_avg_pool2d and interpolate: numbers that are not finite stay in their windows") {
+  for (const double wrong : {std::nan(""), static_cast<double>(INFINITY)}) {
+    Tensor x = zeros({1, 1, 4, 4});
+    x[{0, 0, 0, 0}] = wrong;
+    const Tensor pooled = adaptive_avg_pool2d(x, 2);
+    CHECK(!isfinite(pooled[{0, 0, 0, 0}]).item<bool>());
+    CHECK(sum(isfinite(pooled)).item<int64_t>() == 3);
+  }
+  const Tensor x = tensor({{1, 2}, {-INFINITY, 4}}).reshape({1, 1, 2, 2});
+  const Tensor wider = interpolate(x, {.size = {2, 4}, .mode = InterpolateMode::linear});
+  CHECK(same(wider.select(2, 0), tensor({1, 1.25, 1.75, 2}, {1, 1, 4})));
+}
+
+TEST_CASE("interpolate: sizes that do not change, and steps that a reciprocal would round") {
+  const Tensor x = tensor({0, 1, 2, 3}, {1, 1, 4});
+  Tensor copy = interpolate(x, {.scale_factor = {1.2}, .mode = InterpolateMode::linear});
+  CHECK(same(copy, x));
+  copy.fill_(7);
+  CHECK(x[{0, 0, 1}].item() == 1);
+  const Tensor repeated =
+      interpolate(tensor({10, 20}, {1, 1, 2}), {.size = {98}});  // 49·(1/49) rounds to less than 1
+  CHECK(sum(eq(repeated, 10)).item<int64_t>() == 49);
+  CHECK_THROWS_WITH_AS(interpolate(x, {.scale_factor = {1e300}}), doctest::Contains("leaves too many elements"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(interpolate(x, {.scale_factor = {0.1}}), doctest::Contains("leaves no elements"), ValueError);
+  CHECK_THROWS_WITH_AS(pixel_shuffle(zeros({1, 4, 2, 2}), int64_t{1} << 32), doctest::Contains("must be at most"),
+                       ValueError);
 }
 
 TEST_CASE("the strides of pooling are a number or a pair") {
