@@ -346,9 +346,14 @@ IncompatibleKeys copy_state_and_report(TensorMap to, TensorMap from, const std::
                     fmt::join(problems, "\n  ")));
   }
   const NoGrad guard;
+  std::vector<std::pair<Tensor, Tensor>> copies;  // all are on the device before the first one is copied
   for (auto& [name, tensor] : to) {
-    if (const auto found = from.find(name); found != from.end()) tensor.copy_(found->second.to(tensor.device()));
+    const auto found = from.find(name);
+    if (found == from.end()) continue;
+    const Device device = tensor.device();
+    copies.emplace_back(std::move(tensor), found->second.to(device));
   }
+  for (auto& [tensor, value] : copies) tensor.copy_(value);
   return keys;
 }
 

@@ -63,9 +63,13 @@ class Requests {
       for (size_t i = 0; i < lists_[rank].size(); ++i) {
         const Listed& listed = lists_[rank][i];
         if (own_.contains(listed.name)) continue;
-        result.try_emplace(listed.name, DeferredTensor{listed.sizes, listed.dtype, [this, rank, i] {
+        result.try_emplace(listed.name, DeferredTensor{listed.sizes, listed.dtype, [this, rank, i, &listed] {
+                                                         // Memory that is lacking is noticed before others are asked.
+                                                         const Tensor place =
+                                                             Tensor::empty(listed.sizes, listed.dtype);
                                                          ask(static_cast<int64_t>(rank), static_cast<int64_t>(i));
-                                                         return send(rank, i);
+                                                         group_.broadcast({place}, static_cast<int>(rank));
+                                                         return place;
                                                        }});
       }
     }

@@ -72,7 +72,7 @@ RemovableHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook,
   const Call call("register_hook", where);
   const std::shared_ptr<Node>& node = detail::node(*this);
   if (!node) refuse_without_gradient();
-  node->hooks.emplace_back(node->hooks_made, std::move(hook));
+  node->hooks.emplace_back(node->hooks_made, std::make_shared<std::function<Tensor(const Tensor&)>>(std::move(hook)));
   return {node, node->hooks_made++};
 }
 

@@ -117,7 +117,7 @@ class BackwardPass {
   static Tensor apply_hooks(const Node& node, Tensor gradient) {
     const auto hooks = node.hooks;  // a hook may register another, or remove itself
     for (const auto& [number, hook] : hooks) {
-      Tensor replaced = hook(gradient);
+      Tensor replaced = (*hook)(gradient);
       if (!replaced.defined()) continue;
       if (replaced.shape() != node.shape || replaced.dtype() != node.dtype) {
         throw ShapeError(fmt::format("a hook returned {}{} for a gradient that is {}{}; keep its shape and dtype",

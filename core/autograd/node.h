@@ -42,7 +42,8 @@ struct [[gnu::visibility("hidden")]] Node {
   Tensor grad;  ///< the accumulated gradient of a leaf, or of any node with `keeps_grad`
   bool keeps_grad = false;
   // Hooks have the numbers of their handles.
-  std::vector<std::pair<int64_t, std::function<Tensor(const Tensor&)>>> hooks;
+  /// Shared, since backward calls the hooks of a copy of the list, and a hook may have state.
+  std::vector<std::pair<int64_t, std::shared_ptr<std::function<Tensor(const Tensor&)>>>> hooks;
   std::vector<std::pair<int64_t, std::function<void()>>> post_accumulate_hooks;
   int64_t hooks_made = 0;  ///< of both kinds
 

@@ -33,6 +33,11 @@ RandomKey batch_key(uint64_t seed, int64_t epoch, int64_t batch) {
 /// at least four windows. Otherwise the same examples would always share a batch.
 int64_t window_batches(int64_t batches) { return std::clamp<int64_t>(batches / 4, 1, 50); }
 
+int64_t batches_of(int64_t examples, const LoaderOptions& options) {
+  const int64_t whole = examples / options.batch, rest = examples % options.batch;
+  return whole + (rest > 0 && !options.drop_last ? 1 : 0);
+}
+
 /// Sorts from the longest to the shortest. Examples of the same length keep their order.
 void sort_by_length(std::span<int64_t> examples, const std::vector<int64_t>& lengths) {
   std::ranges::stable_sort(examples, std::ranges::greater{},
@@ -87,10 +92,7 @@ Loader::~Loader() { stop_workers(); }
 
 int64_t Loader::examples() const { return order_.empty() ? data_.size() : std::ssize(order_); }
 
-int64_t Loader::batches_per_epoch() const {
-  const int64_t all = examples(), whole = all / options_.batch, rest = all % options_.batch;
-  return whole + (rest > 0 && !options_.drop_last ? 1 : 0);
-}
+int64_t Loader::batches_per_epoch() const { return batches_of(examples(), options_); }
 
 void Loader::seek(Position position, Where where) {
   const Call call("Loader::seek", where);
@@ -101,9 +103,10 @@ void Loader::seek(Position position, Where where) {
                     "the {}, and change the data set between epochs",
                     position.examples, size, position.examples));
   }
-  if (position.epoch < 0 || position.batch < 0 || position.batch > batches_per_epoch()) {
-    throw ValueError(fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch,
-                                 batches_per_epoch()));
+  const int64_t batches = batches_of(size, options_);  // the epoch that is under way may have fewer examples
+  if (position.epoch < 0 || position.batch < 0 || position.batch > batches) {
+    throw ValueError(
+        fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch, batches));
   }
   stop_workers();
   order_.clear();
@@ -127,16 +130,17 @@ Batch Loader::make(int64_t batch) const {
 void Loader::start_epoch() {
   check_lengths();  // a data set may have grown
   const bool by_length = !options_.lengths.empty();
-  order_.resize(static_cast<size_t>(data_.size()));
-  std::iota(order_.begin(), order_.end(), int64_t{0});
+  std::vector<int64_t> order(static_cast<size_t>(data_.size()));
+  std::iota(order.begin(), order.end(), int64_t{0});
   if (options_.shuffle) {
-    detail::shuffle(order_, order_key(options_.seed, position_.epoch));
+    detail::shuffle(order, order_key(options_.seed, position_.epoch));
     if (by_length) {
-      group_by_length(order_, options_.lengths, options_.batch, batch_order_key(options_.seed, position_.epoch));
+      group_by_length(order, options_.lengths, options_.batch, batch_order_key(options_.seed, position_.epoch));
     }
   } else if (by_length) {
-    sort_by_length(order_, options_.lengths);
+    sort_by_length(order, options_.lengths);
   }
+  order_ = std::move(order);  // whole or not at all, as memory may run out
   if (options_.prefetch == 0) return;
   const int64_t most = batches_per_epoch();
   const int64_t workers = std::min(options_.num_workers, most);

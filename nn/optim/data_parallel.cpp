@@ -146,6 +146,7 @@ void DataParallel::make_buckets(int64_t bytes) {
 }
 
 void DataParallel::begin() {
+  for (Bucket& bucket : buckets_) bucket.work.wait();  // an error may have left sums under way, which write to them
   for (Slot& slot : slots_) {
     if (slot.parameter.grad().defined()) {
       throw AutogradError("a parameter has a gradient already; call zero_grad() first, as the mean takes its place");

@@ -171,7 +171,10 @@ void Optimizer::step(const StepOptions& options, Where where) {
         if (Recording::is_under_way()) {
           throw AutogradError("a parameter has its first gradient in a recorded step; make a step with one before");
         }
-        for (size_t m = 0; m < moments_; ++m) slot->moments.push_back(zeros_like(slot->parameter));
+        std::vector<Tensor> moments;
+        moments.reserve(moments_);
+        for (size_t m = 0; m < moments_; ++m) moments.push_back(zeros_like(slot->parameter));
+        slot->moments = std::move(moments);  // all or none, as memory may run out
       }
       updates.push_back({&*slot,
                          grad.contiguous(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,26 @@ TEST_CASE("memory: a training step in which any request fails throws, leaks noth
       fail_each_request_of_a_step(classifier(mechanism));
     }
   }
+}
+
+TEST_CASE("memory: an optimizer's first step in which any request fails can be made again") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(1);
+  Tensor x = ones({100}).set_requires_grad();
+  x.set_grad(ones({100}));
+  std::optional<nn::AdamW> optimizer;
+  const auto restart = [&] {
+    x.detach().fill_(1);
+    optimizer.emplace(std::vector{x}, nn::AdamWConfig{.lr = 0.1, .weight_decay = 0});
+  };
+  restart();
+  const int64_t calls = fail_each_request([&] { optimizer->step(); },
+                                          [&](bool failed) {
+                                            if (failed) optimizer->step();
+                                            REQUIRE(max(abs(x.detach() - 0.9)).item<double>() < 1e-6);
+                                            restart();
+                                          });
+  CHECK(calls > 2);
 }
 
 TEST_CASE("memory: a model that could not be loaded for want of memory is what it was") {

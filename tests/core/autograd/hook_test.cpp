@@ -36,6 +36,12 @@ TEST_CASE("hook: stays when its handle is dropped, and goes with remove()") {
   CHECK_NOTHROW(of_nothing.remove());
 }
 
+TEST_CASE("hook: keeps its state from one backward to the next") {
+  Tensor x = leaf({1, 2});
+  x.register_hook([calls = 0](const Tensor& g) mutable { return g * ++calls; });
+  for (const double calls : {1.0, 2.0, 3.0}) CHECK(values(grad({sum(x)}, {x})[0]) == Doubles{calls, calls});
+}
+
 TEST_CASE("hook: may remove itself, and no handle removes a hook of the other kind") {
   Tensor x = leaf({1, 2});
   int once = 0, always = 0, accumulated = 0;

@@ -318,6 +318,10 @@ TEST_CASE("Loader: a position inside an epoch is of a data set of the same size"
   data.grow_to(20);
   other.seek({1, 0, 12});
   CHECK(other.position().examples == 20);
+  other.next();
+  data.grow_to(40);
+  other.seek({1, 15, 40});  // not of the epoch that is under way, which has ten batches
+  CHECK(other.position().batch == 15);
 }
 
 TEST_CASE("Loader: batches need no targets") {

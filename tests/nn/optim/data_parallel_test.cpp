@@ -363,3 +363,39 @@ TEST_CASE("DataParallel: an error of a shard leaves ordinary gradients and the g
     CHECK(model.parameters()[0].grad().defined());
   });
 }
+
+TEST_CASE("DataParallel: sums that were under way at an error do not reach the next step") {
+  run_ranks(2, [](ProcessGroup& group) {
+    /// fc2 has a bucket of its own, which is full while the gradients before it are still to come.
+    struct Net : nn::Module {
+      explicit Net(Generator& rng) : Module(rng) {}
+      nn::Linear fc1{*this, "fc1", kWidth, 7}, fc2{*this, "fc2", 7, 3};
+    };
+    Generator rng(7);
+    Net model(rng);
+    nn::DataParallel parallel(group, model, {.shards = 2, .bucket_bytes = 4 * (7 * 3 + 3)});
+    const Data data = data_of(group.rank());
+    double factor = 1;
+    const auto loss = [&](const nn::Shard&) {
+      Tensor hidden = model.fc1(data.inputs) * factor;
+      if (factor != 1) hidden.register_hook([](const Tensor&) -> Tensor { throw ValueError("of a hook"); });
+      return cross_entropy(model.fc2(hidden) * factor, data.targets);
+    };
+    const auto gradients = [&] {
+      parallel.backward(loss);
+      std::vector<double> all;
+      for (Tensor parameter : model.parameters()) {
+        if (!parameter.grad().defined()) continue;
+        for (const double x : parameter.grad().to_vector<double>()) all.push_back(x);
+        parameter.set_grad({});
+      }
+      return all;
+    };
+    const std::vector<double> expected = gradients();
+    factor = 3;
+    REQUIRE_THROWS_AS(parallel.backward(loss), ValueError);
+    for (Tensor parameter : model.parameters()) parameter.set_grad({});
+    factor = 1;
+    REQUIRE(gradients() == expected);
+  });
+}

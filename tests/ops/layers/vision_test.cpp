@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include <linnet/core/autograd/tape.h>
@@ -12,7 +14,6 @@
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/layers/distance.h>
 #include <linnet/ops/layers/pooling.h>
-#include <cmath>
 
 using namespace linnet;
 
