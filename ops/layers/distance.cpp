@@ -6,7 +6,7 @@
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
-#include <linnet/ops/array/math.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/losses.h>
@@ -37,8 +37,8 @@ Tensor computed_distance(const Tensor& x1, const Tensor& x2, double p, double ep
   return norm(detail::in_computed(x1) - detail::in_computed(x2) + eps, p, {-1}, keepdim);
 }
 
-/// max(x, 0), with a gradient at 0 too, as in PyTorch: relu would leave tied scores as they are.
-Tensor above_zero(const Tensor& x) { return clamp(x, 0); }
+/// max(x, 0), with a gradient at 0 too, as in PyTorch: relu would leave tied scores as they are. NaN has one as well.
+Tensor above_zero(const Tensor& x) { return masked_fill(x, lt(x, 0), 0); }
 
 }  // namespace
 

@@ -226,7 +226,7 @@ class WholeSequences {
           for (int64_t d = 0; d < width_; ++d) to[d] += g[d];
         } else {
 #pragma omp simd
-          for (int64_t d = 0; d < width_; ++d) to[d] += g[d] * x[d];
+          for (int64_t d = 0; d < width_; ++d) to[d] += g[d] == 0 ? T{0} : g[d] * x[d];  // x may be NaN in padding
         }
       }
     }

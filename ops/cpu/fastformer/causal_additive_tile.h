@@ -251,7 +251,7 @@ class CausalTile {
       } else {
 #pragma omp simd reduction(+ : t)
         for (int64_t d = 0; d < width_; ++d) {
-          const T product = g[d] * x[d];
+          const T product = g[d] == 0 ? T{0} : g[d] * x[d];  // x may be NaN in padding
           r[d] = factor * r[d] + product;
           t += product * mean[d];
           if (reach == Reach::all) dv[d] = g[d] * mean[d];

@@ -101,6 +101,27 @@ TEST_CASE("Fused additive attention is the composed one, forward and backward, w
   }
 }
 
+TEST_CASE("Fused additive attention: values at padding are in no gradient if the results there are not used") {
+  const Size size{2, 2, 130, 3};
+  const Tensor padding_mask = some_padding(size), is_kept = padding_mask.reshape({size.b, 1, size.n, 1});
+  for (const bool causal : {false, true}) {
+    const AdditiveAttentionOptions options{.causal = causal, .padding_mask = padding_mask};
+    const auto gradients = [&](double value) {
+      AdditiveInputs in = inputs(size);
+      in.projections[2] = masked_fill(in.projections[2], logical_not(is_kept), value);
+      std::vector<Tensor> leaves;
+      for (const Tensor& x : in.tensors()) leaves.push_back(x.detach().set_requires_grad());
+      const Tensor u = masked_fill(fused(in.with(leaves), options), logical_not(is_kept), 0);
+      return grad({u}, leaves, {.grad_outputs = {normal(u.shape(), 9, u.dtype())}});
+    };
+    const std::vector<Tensor> expected = gradients(0);
+    for (const double value : {kNan, kInfinity}) {
+      const std::vector<Tensor> others = gradients(value);
+      for (size_t i = 0; i < others.size(); ++i) CHECK(same_bits(others[i], expected[i]));
+    }
+  }
+}
+
 TEST_CASE("Fused additive attention in float32 is as good as float32") {
   for (const Size size : kSizes) {
     for_each_option(size, [&](const AdditiveAttentionOptions& options) {
