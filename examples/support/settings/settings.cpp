@@ -59,10 +59,10 @@ std::optional<std::vector<std::string>> share_of(const Settings& s) {
   return CLI::detail::split(option->get(mechanism.options), ',');
 }
 
-/// Removes from `share` what mechanisms share.
+/// Removes from `share` what a mechanism without such an option does not have; to it, `none` says nothing.
 void keep_layers(std::optional<std::vector<std::string>>& share) {
   if (!share) return;
-  std::erase_if(*share, is_of_mechanism);
+  std::erase_if(*share, [](const std::string& word) { return word != kLayers; });
   if (share->empty()) share.reset();
 }
 
