@@ -151,6 +151,7 @@ void refuse_flags(const CLI::App& app, const Options& options) {
   }
   if (options.figure) refuse("--prompt", "--figure, which shows models the beginning of their validation data");
   if (options.figure) refuse("--image", "--figure, which shows models the beginning of their validation data");
+  if (app.count("--prompt") > 0) refuse("--data", "--prompt, which is read instead of the validation text");
   if (options.steps < 1) throw UsageError(fmt::format("--steps {}: must be at least 1", options.steps));
 }
 

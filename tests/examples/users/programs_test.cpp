@@ -228,8 +228,12 @@ TEST_CASE("recommend and convert: what they refuse") {
   refused("recommend", {"--encoder", "mean", "--heads", "8"}, 2,
           "--heads does not apply to --encoder mean, which has no layers; leave it out");
   refused("recommend", {"--encoder", "none"}, 2, "--encoder: none not in {layers,nrms,mean}");
-  refused("recommend", {"--encoder", "nrms", "--attention", "fastformer"}, 2,
-          "--encoder nrms does not apply to --attention fastformer; leave one of them out");
+  for (const std::string attention : {"all", "softmax", "fastformer"}) {
+    refused("recommend", {"--encoder", "nrms", "--attention", attention}, 2,
+            "--attention does not apply to --encoder nrms, which is one softmax attention without positions");
+    refused("recommend", {"--encoder", "mean", "--attention", attention}, 2,
+            "--attention does not apply to --encoder mean, which has no layers; leave it out");
+  }
   refused("recommend", {"--predictions", folder / "none/x"}, 2, "there is no folder");
   refused("recommend", {"--attention", "softmax,fastformer", "--predictions", folder / "x"}, 2,
           "--predictions takes the ranks of one model, and --attention and --seeds give 2");
