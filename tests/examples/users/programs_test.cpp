@@ -143,6 +143,15 @@ TEST_CASE("recommend --glove: titles begin with word vectors, through a linear m
   CHECK(!plain.contains("map.weight"));
   numbers.resize(16);
   CHECK(row_of(plain, numbers) == 1);
+
+  // A resumed run has its vectors in the checkpoint.
+  fs::remove(folder / "v.txt");
+  const Arguments again{"--data", kMind, "--glove", folder / "v.txt", "--steps", "1", "--lr", "0", "--resume"};
+  for (const Arguments& run :
+       {small_model(folder / "a") + Arguments{"--encoder", "nrms"}, small_model(folder / "b")}) {
+    const Ended ended = done("recommend", run + again);
+    CHECK_FALSE(has(ended.err, "v.txt"));
+  }
 }
 
 TEST_CASE("recommend and convert --seeds: means over the seeds, and ratios of them") {
