@@ -327,6 +327,25 @@ TEST_CASE("classify says what stands in for absent data, and what is malformed")
   CHECK(!fs::exists(shop / "z"));
 }
 
+TEST_CASE("classify --resume goes on with a stand-in for what --data lacked, even if the set is there by then") {
+  const Texts shop;
+  fs::create_directories(shop / "mine");
+  const Arguments data{"--data", shop / "mine"};
+  const Arguments flags = shop.tiny("run") + Arguments{"--task", "amazon", "--stand-in"} + data;
+  done("classify", flags);
+  fs::create_directories(shop / "mine/amazon");
+  write_bytes(shop / "mine/amazon/reviews_Electronics_5.json", "{}");
+  const Arguments resume{"--task", "amazon", "--resume", "--steps", "8", "--out", shop / "run"};
+  for (const Arguments& again : {resume, resume + data}) {
+    const Ended ended = done("classify", again);
+    CHECK(ended.err.starts_with("the run began without Amazon reviews: taking "));
+  }
+  fs::rename(shop / "mine/amazon", shop / "amazon");  // another place, whose data are looked at
+  const Ended other = run_program("classify", resume + Arguments{"--data", shop / "amazon"});
+  CHECK(other.code == 1);
+  CHECK(contains(other.err, "learned from stand-in: generated texts"));
+}
+
 TEST_CASE("classify refuses what cannot work before it reads data") {
   const Texts shop;
   check_refused(run_program("classify", {"--task", "chess"}), 2, "--task chess: must be speakers or amazon");
