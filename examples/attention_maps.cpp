@@ -108,7 +108,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   for (const Settings& s : runs) {
     const std::unique_ptr<Task> task = make_task(s);
     fmt::print("{} on {}\n", s.attention, task->data_name());
-    train(*task, s);
+    train(*task, s, /*others_began=*/!folders.empty());
     folders.push_back(s.out);
   }
   return folders;
