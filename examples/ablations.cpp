@@ -114,6 +114,7 @@ std::string measure(const Settings& common, const Ablation& ablation) {
   return kind_of(common.task) == TaskKind::text ? "validation loss" : "test loss";
 }
 
+/// Sets `data` to the name of the data.
 Outcome run_variant(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seeds,
                     std::string& data) {
   Outcome outcome;
@@ -122,8 +123,8 @@ Outcome run_variant(const Settings& common, const Ablation& ablation, const Vari
     const Settings settings = settings_for(common, ablation, variant, seed);
     fmt::print("{}, {}, seed {}\n", ablation.name, variant.name, settings.seed);
     const std::unique_ptr<Task> task = make_task(settings);
+    const TrainingResult result = train(*task, settings, /*others_began=*/!data.empty());
     data = task->data_name();
-    const TrainingResult result = train(*task, settings);
     outcome.parameters = result.parameters;
     outcome.results.values.push_back(by_accuracy(common, ablation) ? 100 * *result.full.accuracy : result.full.loss);
   }
@@ -179,9 +180,9 @@ void run_ablations(const Settings& common, const std::vector<Ablation>& ablation
                    int64_t seeds) {
   apply_machine_settings(common);
   catch_interrupts();
+  std::string data;
   for (const Ablation& ablation : ablations) {
     std::vector<Outcome> outcomes;
-    std::string data;
     for (const Variant& variant : ablation.variants) {
       outcomes.push_back(run_variant(common, ablation, variant, seeds, data));
     }

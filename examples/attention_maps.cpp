@@ -108,7 +108,7 @@ std::vector<fs::path> train_models(const Options& options, const Settings& machi
   for (const Settings& s : runs) {
     const std::unique_ptr<Task> task = make_task(s);
     fmt::print("{} on {}\n", s.attention, task->data_name());
-    train(*task, s);
+    train(*task, s, /*others_began=*/!folders.empty());
     folders.push_back(s.out);
   }
   return folders;
@@ -151,6 +151,7 @@ void refuse_flags(const CLI::App& app, const Options& options) {
   }
   if (options.figure) refuse("--prompt", "--figure, which shows models the beginning of their validation data");
   if (options.figure) refuse("--image", "--figure, which shows models the beginning of their validation data");
+  if (app.count("--prompt") > 0) refuse("--data", "--prompt, which is read instead of the validation text");
   if (options.steps < 1) throw UsageError(fmt::format("--steps {}: must be at least 1", options.steps));
 }
 

@@ -7,6 +7,7 @@
 /// The output of token i is a weighted mean of the values up to its own, Σ_j γ^(i − j) v_j / Σ_j γ^(i − j) for j ≤ i.
 /// Both sums are running sums. Padding masks are ignored, because text models have no padding.
 
+#include <optional>
 #include <string_view>
 
 #include <linnet/linnet.h>
@@ -68,6 +69,13 @@ class DecayAttention : public nn::Attention {
   nn::Linear out_{*this, "out", config().width, config().width, config().bias};
 };
 
+/// Why the programs refuse the flags of what this attention does not have; without it these flags would do nothing.
+std::optional<nn::OptionRefusal> decay_refusal(const nn::AttentionConfig& config) {
+  if (config.dropout > 0) return nn::OptionRefusal{"attention_dropout", "which has no dropout; leave it out"};
+  if (config.short_conv > 0) return nn::OptionRefusal{"short_conv", "which has no convolution; leave it out"};
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -75,6 +83,7 @@ int main(int argc, char** argv) {
   decay.options = DecayConfig{};
   decay.option_list = {
       nn::integer_option("decay", "of decay, in per cent a token (default: 90)", &DecayConfig::percent, 1, 100)};
+  decay.refusal = decay_refusal;
   nn::register_mechanism(decay);
   if (argc > 1 && std::string_view(argv[1]) == "compare") {
     return examples::compare_program(argc - 1, argv + 1,

@@ -49,9 +49,15 @@ void train_images(const Workshop& shop, const std::string& mechanism) {
   REQUIRE(run_program("train_mnist", flags + Arguments{"--data", shop / "data"}).code == 0);
 }
 
+/// The flags, with --data unless a prompt is read in its place.
+Arguments with_data(const Workshop& shop, const Arguments& flags) {
+  if (std::ranges::count(flags, "--prompt") + std::ranges::count(flags, "--data") > 0) return flags;
+  return flags + Arguments{"--data", shop / "data"};
+}
+
 /// Draws into `out`, which then holds only this picture.
 Picture draw(const Workshop& shop, const std::string& out, const std::string& picture, const Arguments& flags) {
-  const Ended ended = run_program("attention_maps", flags + Arguments{"--out", shop / out, "--data", shop / "data"});
+  const Ended ended = run_program("attention_maps", with_data(shop, flags) + Arguments{"--out", shop / out});
   CAPTURE(ended.err);
   REQUIRE(ended.code == 0);
   CHECK(ended.out.ends_with("picture: " + (shop / out / picture).string() + "\n"));
@@ -199,12 +205,9 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
   train_text(shop, "softmax");
   train_images(shop, "softmax");
   const std::filesystem::path text = shop / "softmax", images = shop / "images-softmax";
-  const auto refused = [&](int code, const std::string& part, Arguments flags) {
+  const auto refused = [&](int code, const std::string& part, const Arguments& flags) {
     CAPTURE(part);
-    if (std::find(flags.begin(), flags.end(), "--data") == flags.end()) {
-      flags.insert(flags.end(), {"--data", shop / "data"});
-    }
-    const Ended ended = run_program("attention_maps", flags + Arguments{"--out", shop / "drawn"});
+    const Ended ended = run_program("attention_maps", with_data(shop, flags) + Arguments{"--out", shop / "drawn"});
     CAPTURE(ended.err);
     CHECK(ended.code == code);
     CHECK(contains(ended.err, part));
@@ -224,6 +227,8 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
   refused(2, "--steps 0: must be at least 1", {"--figure", "--steps", "0"});
   refused(2, "--prompt does not apply to --figure", {"--figure", "--prompt", "to be"});
   refused(2, "--image does not apply to --figure", {"--figure", "--image", "1"});
+  refused(2, "--data does not apply to --prompt, which is read instead of the validation text",
+          {text, "--prompt", "to be", "--data", shop / "data"});
   refused(1, "nowhere/config.json': No such file or directory; is it the --out folder of a training run?",
           {shop / "nowhere"});
   refused(1, "the prompt is empty; give at least one character", {text, "--prompt", ""});

@@ -292,6 +292,11 @@ TEST_CASE("own_attention: a registered mechanism has its flag, its settings and 
   refused({"--attention", "decay", "--decay", "0"}, "--decay 0: must be from 1 to 100");
   refused({"--attention", "decay", "--positions", "rotary"},
           "--positions rotary does not apply to --attention decay");
+  refused({"--attention", "decay", "--attention-dropout", "0.1"},
+          "--attention-dropout 0.1 does not apply to --attention decay, which has no dropout; leave it out");
+  refused({"--attention", "decay", "--short-conv", "4"},
+          "--short-conv 4 does not apply to --attention decay, which has no convolution; leave it out");
+  CHECK_FALSE(std::filesystem::exists(shop / "other"));
   const Ended table = run_program(
       "own_attention", Arguments{"compare"} + shop.tiny("all") + Arguments{"--attention", "softmax,decay"});
   check_done(table);

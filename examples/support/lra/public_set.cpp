@@ -35,12 +35,13 @@ void refuse_for_generated(const char* flag, bool is_given) {
       fmt::format("{} does not apply to the generated data that stand in for the public set; leave it out", flag));
 }
 
-void refuse_data_seed(const Settings& settings, const FoundData& data) {
+void refuse_data_seed(const Settings& settings, const std::string& data) {
   if (settings.lra.data_seed == LraSettings{}.data_seed) return;
-  throw UsageError(
-      fmt::format("--data-seed {} does not apply to the published data in {}, which are not generated; "
-                  "leave it out",
-                  settings.lra.data_seed, data.path.string()));
+  throw UsageError(fmt::format("--data-seed {} does not apply to {}; leave it out", settings.lra.data_seed, data));
+}
+
+void refuse_data_seed(const Settings& settings, const FoundData& data) {
+  refuse_data_seed(settings, fmt::format("the published data in {}, which are not generated", data.path.string()));
 }
 
 SequenceData named_by_content(const std::string& name, SequenceData data) {

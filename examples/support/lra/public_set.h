@@ -34,7 +34,9 @@ std::optional<FoundData> find_public(const Settings& settings, const PublicSet& 
 /// Throws UsageError if the flag is given, since the data that stand in are generated.
 void refuse_for_generated(const char* flag, bool is_given);
 
-/// Throws UsageError if the settings have a --data-seed, since these data are not generated.
+/// Throws UsageError if the settings have a --data-seed, which does not apply to `data`: "aclImdb, which …".
+void refuse_data_seed(const Settings& settings, const std::string& data);
+/// The same for a public set, which is not generated.
 void refuse_data_seed(const Settings& settings, const FoundData& data);
 
 /// The data with a name that holds the size and CRC-32 of their bytes and labels.

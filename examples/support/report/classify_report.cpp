@@ -27,14 +27,23 @@ void add_published(Table& table) {
   }
 }
 
+/// The presets, and whatever else distinguishes whole runs of the same mechanism.
+std::string source_of(const FinishedRun& run) {
+  const Settings& s = run.settings;
+  std::string source = "linnet, presets classify-TASK";
+  if (shares(s, "layers")) source += ", shared layers";
+  if (s.context != preset(s.task, s.preset).context) source += fmt::format(", {} words", s.context);
+  if (s.device != "cpu") source += ", device " + s.device;
+  return source;
+}
+
 /// Adds a row for each mechanism with runs of whole presets.
 void add_ours(Table& table, const Groups& groups) {
   std::map<std::pair<Row, std::string>, TaskRuns> ours;  // by mechanism and source
   for (const auto& [group, rows] : groups) {
     for (const auto& [row, runs] : rows) {
       if (!is_whole(runs.front())) continue;
-      const std::string& device = runs.front().settings.device;
-      add_runs(group, runs, "linnet, presets classify-TASK" + (device == "cpu" ? "" : ", device " + device),
+      add_runs(group, runs, source_of(runs.front()),
                [&](const std::string& source) -> TaskRuns& { return ours[{row, source}]; });
     }
   }

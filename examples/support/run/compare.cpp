@@ -71,7 +71,7 @@ std::vector<ComparedRuns> train_all(const std::vector<Settings>& runs, const Com
     }
     data.name = task->data_name();
     data.of_test = task->test_data();
-    TrainingResult result = train(*task, settings);
+    TrainingResult result = train(*task, settings, /*others_began=*/!compared.empty());
     if (is_new) {
       compared.push_back({.name = row_name(settings), .results = {}, .more = {}});
       data.samples.push_back(task->sample(200));

@@ -44,7 +44,7 @@ void check_flags(const std::filesystem::path& folder, const MapInput& input, con
 /// The model's settings, with the path of its data: machine.data, or else that of the model's run.
 Settings source_of(const std::filesystem::path& folder, const ModelMaps& model, const Settings& machine) {
   Settings settings = model.settings;
-  settings.data = data_of(folder, model.settings, machine.data);
+  settle_data(folder, machine.data, settings);
   return settings;
 }
 

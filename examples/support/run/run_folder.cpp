@@ -186,6 +186,11 @@ void add_machine(nlohmann::json& config, const std::string& build) {
 /// The absolute path of --data, so that the run can be resumed from any folder.
 std::string data_path(const Settings& settings) { return fs::weakly_canonical(settings.data).string(); }
 
+/// Whether a resumed run goes on with its stand-in. Data that --data names in another place are taken or refused.
+bool keeps_stand_in(const Settings& stored, const fs::path& given) {
+  return stored.began_with_stand_in && (given.empty() || fs::weakly_canonical(given) == stored.data);
+}
+
 /// The text of config.json. Bytes of a path that are not UTF-8 are replaced; a resumed run then needs --data.
 std::string text_of(const nlohmann::json& config) {
   return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -226,7 +231,7 @@ namespace {
 /// Takes from the stored settings what no flag of a resumed run gives.
 void take_from(const Settings& stored, Settings& settings) {
   settings.bytes |= stored.bytes;  // older runs use bytes without having the flag
-  settings.began_with_stand_in = stored.began_with_stand_in;
+  settings.began_with_stand_in = keeps_stand_in(stored, settings.data);
 }
 
 void settle_on_first_rank(Settings& settings) {
@@ -386,7 +391,7 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
     if (data_name != nullptr) *data_name = data;
     Settings settings = settings_from_json(json.at("settings"));
     if (json.contains("data_path")) settings.data = json["data_path"].get<std::string>();
-    settings.began_with_stand_in = settings.data.empty() && is_stand_in(data);
+    settings.began_with_stand_in = is_stand_in(data);
     validate(settings);
     return settings;
   } catch (const nlohmann::json::exception& error) {
@@ -399,12 +404,13 @@ Settings read_config(const fs::path& folder, std::string* data_name) {
 
 std::vector<std::string> machines_of(const fs::path& folder) { return machines_in(config_in(folder)); }
 
-fs::path data_of(const fs::path& folder, const Settings& stored, const fs::path& given) {
-  if (!given.empty()) return given;
+void settle_data(const fs::path& folder, const fs::path& given, Settings& settings) {
+  settings.began_with_stand_in = keeps_stand_in(settings, given);
+  if (!given.empty()) settings.data = given;
   std::error_code ignored;
-  if (stored.data.empty() || fs::exists(stored.data, ignored)) return stored.data;
+  if (!given.empty() || settings.data.empty() || fs::exists(settings.data, ignored)) return;
   throw IoError(fmt::format("the run in {} learned from {}, which is gone; give its new path with --data",
-                            folder.string(), stored.data.string()));
+                            folder.string(), settings.data.string()));
 }
 
 }  // namespace linnet::examples

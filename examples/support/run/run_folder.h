@@ -113,9 +113,8 @@ std::vector<std::string> machines_of(const std::filesystem::path& folder);
 /// The metrics of the run in `folder`. Throws IoError if they cannot be read.
 std::vector<Metrics> read_metrics(const std::filesystem::path& folder);
 
-/// The path of the data of the run in `folder`: `given` by --data, or else the path in its settings. Throws IoError
-/// if that no longer exists.
-std::filesystem::path data_of(const std::filesystem::path& folder, const Settings& stored,
-                              const std::filesystem::path& given);
+/// Sets where the run in `folder`, whose settings were read, finds its data: in `given` by --data, or else where they
+/// were. Throws IoError if nothing is there any more.
+void settle_data(const std::filesystem::path& folder, const std::filesystem::path& given, Settings& settings);
 
 }  // namespace linnet::examples

@@ -133,7 +133,7 @@ Settings resumed(const CLI::App& app, const Settings& asked) {
     }
   }
   settings.resume = true;
-  settings.data = data_of(asked.out, settings, asked.data);
+  settle_data(asked.out, asked.data, settings);
   settings.threads = asked.threads;
   settings.shard_optimizer = asked.shard_optimizer;
   settings.profile = asked.profile;

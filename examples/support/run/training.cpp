@@ -332,12 +332,14 @@ double Run::tokens_per_second() const {
   return seconds_ > 0 ? tokens / seconds_ : 0;
 }
 
-/// Ends a run that was interrupted while its data were read or made.
-void stop_before_first_step(const Settings& s) {
+/// Ends a run that was interrupted while its data were read or made. Names the command that goes on, if a run began.
+void stop_before_first_step(const Settings& s, bool others_began) {
   if (!on_any_rank(interrupted())) return;
   const std::string out = s.out.string();
-  throw Interrupted(s.resume ? fmt::format("stopped before another step; the run in {} is as it was", out)
-                             : fmt::format("stopped before the first step; nothing was written to {}", out));
+  std::string message = s.resume ? fmt::format("stopped before another step; the run in {} is as it was", out)
+                                 : fmt::format("stopped before the first step; nothing was written to {}", out);
+  if (s.resume || others_began) message += "; go on with: " + command_to_resume(s, StepProfile::kLast);
+  throw Interrupted(message);
 }
 
 }  // namespace
@@ -369,9 +371,9 @@ int64_t total_steps(const Settings& s, const Task& task) {
   return steps;
 }
 
-TrainingResult train(Task& task, const Settings& settings) {
+TrainingResult train(Task& task, const Settings& settings, bool others_began) {
   check_same_start(settings, task.data_name());
-  stop_before_first_step(settings);
+  stop_before_first_step(settings, others_began);
   Run run(task, settings);
   run.begin();
   try {

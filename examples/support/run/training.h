@@ -36,10 +36,11 @@ int64_t total_steps(const Settings& settings, const Task& task);
 /// Trains `task` and writes metrics, checkpoints, weights and samples into settings.out, a RunFolder. If
 /// settings.resume, it continues from the checkpoint there. Settings that allow no step throw before the folder is
 /// created. Throws ValueError at the first loss that is not finite, and Interrupted after Ctrl-C or SIGTERM, once a
-/// checkpoint is written, or at once if no step has been made.
+/// checkpoint is written, or at once if no step has been made. Then the message names the command that goes on only
+/// if there is a run to resume: this one, or another one of the program, if `others_began`.
 ///
 /// Several ranks take the same steps. Each evaluates a part of the batches, and all get the same figures. Rank 0
 /// writes the files. The results of the other ranks lack the times of a step.
-TrainingResult train(Task& task, const Settings& settings);
+TrainingResult train(Task& task, const Settings& settings, bool others_began = false);
 
 }  // namespace linnet::examples

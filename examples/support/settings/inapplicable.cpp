@@ -42,12 +42,16 @@ const std::vector<Inapplicable> kInapplicable{
     {{"--data-seed"},
      [](const Settings& s) { return s.task == "speakers" && !s.lra.stand_in; },
      "--task speakers without --stand-in, whose parts are always the same"},
-    {{"--layers", "--dropout", "--positions", "--short-conv", "--attention-dropout", "--share", "--heads"},
+    {{"--stand-in"},
+     [](const Settings& s) { return s.task == "own-texts"; },
+     "--task own-texts, for whose texts nothing stands in"},
+    {{"--attention", "--layers", "--dropout", "--positions", "--short-conv", "--attention-dropout", "--share",
+      "--heads"},
      [](const Settings& s) { return has_encoder(s, UserEncoder::mean); },
      "--encoder mean, which has no layers"},
-    {{"--layers", "--positions", "--share"},
+    {{"--attention", "--layers", "--positions", "--share"},
      [](const Settings& s) { return has_encoder(s, UserEncoder::nrms); },
-     "--encoder nrms, which is one attention without positions"}};
+     "--encoder nrms, which is one softmax attention without positions"}};
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <linnet/core/error.h>
 #include <linnet/nn/attention/mechanism.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "support/settings/choices.h"
 #include "support/settings/program.h"
@@ -59,10 +60,10 @@ std::optional<std::vector<std::string>> share_of(const Settings& s) {
   return CLI::detail::split(option->get(mechanism.options), ',');
 }
 
-/// Removes from `share` what mechanisms share.
+/// Removes from `share` what a mechanism without such an option does not have; to it, `none` says nothing.
 void keep_layers(std::optional<std::vector<std::string>>& share) {
   if (!share) return;
-  std::erase_if(*share, is_of_mechanism);
+  std::erase_if(*share, [](const std::string& word) { return word != kLayers; });
   if (share->empty()) share.reset();
 }
 
@@ -208,8 +209,11 @@ void check_options(const Settings& s, int64_t max_tokens, std::string_view flag)
   const nn::Mechanism& mechanism = mechanism_of(s.attention);
   const auto refusal = mechanism.refusal ? mechanism.refusal(config) : std::nullopt;
   if (!refusal) return;
+  const std::map<std::string, std::string> options = all_options(s);
+  const auto own = options.find(refusal->option);  // or a setting of all mechanisms, such as short_conv
   throw UsageError(fmt::format("{} {} does not apply to {} {}, {}", flag_of(refusal->option),
-                               all_options(s).at(refusal->option), flag, s.attention, refusal->why));
+                               own != options.end() ? own->second : to_json(s).at(refusal->option).dump(), flag,
+                               s.attention, refusal->why));
 }
 
 Settings settings_of(const std::string& mechanism, Settings s) {

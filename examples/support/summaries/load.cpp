@@ -1,7 +1,9 @@
 #include "support/summaries/load.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -43,17 +45,20 @@ PublicSet public_set(const std::string& task) {
           .check_stand_in = refuse_flags_of_articles};
 }
 
-/// The articles of one part of a folder, or nothing if it has none.
-std::optional<std::vector<Article>> read_part(const fs::path& folder, std::initializer_list<const char*> names,
-                                              MalformedLines& malformed) {
+/// The file or folder of a part, which has one of these names in `folder`; empty if there is none.
+fs::path find_part(const fs::path& folder, std::span<const char* const> names) {
   for (const fs::path name : names) {
     for (const char* const ending : {".jsonl", ".txt"}) {
       const fs::path file = folder / (name.string() + ending);
-      if (fs::is_regular_file(file)) return read_article_lines(file, malformed);
+      if (fs::is_regular_file(file)) return file;
     }
-    if (fs::is_directory(folder / name)) return read_stories(story_files(folder / name), malformed);
+    if (fs::is_directory(folder / name)) return folder / name;
   }
-  return std::nullopt;
+  return {};
+}
+
+std::vector<Article> read_part(const fs::path& path, MalformedLines& malformed) {
+  return fs::is_directory(path) ? read_stories(story_files(path), malformed) : read_article_lines(path, malformed);
 }
 
 /// Shuffles the articles, and cuts a tenth off for dev and a tenth for test.
@@ -69,27 +74,25 @@ void divide(std::vector<Article> articles, uint64_t seed, ArticleParts& parts) {
   parts.test.assign(begin + test, std::make_move_iterator(articles.end()));
 }
 
-void read_parts(const fs::path& path, uint64_t seed, MalformedLines& malformed, ArticleParts& parts) {
-  if (!fs::is_directory(path)) return divide(read_article_lines(path, malformed), seed, parts);
-  auto train = read_part(path, {"train"}, malformed);
-  auto dev = read_part(path, {"val", "valid", "validation", "dev"}, malformed);
-  auto test = read_part(path, {"test"}, malformed);
-  if (train && dev && test) {
-    parts.train = std::move(*train);
-    parts.dev = std::move(*dev);
-    parts.test = std::move(*test);
-  } else if (train || dev || test) {
+void read_parts(const fs::path& path, const Settings& s, MalformedLines& malformed, ArticleParts& parts) {
+  const fs::path train = find_part(path, std::array{"train"}), dev = find_part(path, kValidationNames),
+                 test = find_part(path, std::array{"test"});
+  if (train.empty() && dev.empty() && test.empty()) return divide(read_part(path, malformed), s.lra.data_seed, parts);
+  if (train.empty() || dev.empty() || test.empty()) {
     throw IoError(fmt::format("{} has a part for {}, but none for {}; train, val and test are expected",
                               path.string(),
-                              train ? "train"
-                              : dev ? "val"
-                                    : "test",
-                              !train ? "train"
-                              : !dev ? "val"
-                                     : "test"));
-  } else {
-    divide(read_stories(story_files(path), malformed), seed, parts);
+                              !train.empty() ? "train"
+                              : !dev.empty() ? "val"
+                                             : "test",
+                              train.empty() ? "train"
+                              : dev.empty() ? "val"
+                                            : "test"));
   }
+  // A run of an older version may have begun with the flag.
+  if (!s.resume) refuse_data_seed(s, path.string() + ", which has the parts train, val and test");
+  parts.train = read_part(train, malformed);
+  parts.dev = read_part(dev, malformed);
+  parts.test = read_part(test, malformed);
 }
 
 /// The name of the data with the size and CRC-32 of their texts.
@@ -116,7 +119,7 @@ ArticleParts load_articles(const Settings& s) {
   }
   MalformedLines malformed(s.summary.strict);
   ArticleParts parts;
-  read_parts(found->path, s.lra.data_seed, malformed, parts);
+  read_parts(found->path, s, malformed, parts);
   malformed.report(found->name);
   if (parts.train.empty() || parts.dev.empty() || parts.test.empty()) {
     throw IoError(fmt::format("{} has {} articles to train on, {} for validation and {} to test; each part needs one",

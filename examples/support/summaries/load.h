@@ -16,11 +16,11 @@ struct ArticleParts {
 };
 
 /// The articles of settings.task. Those of `sort` and `copy` are generated. For the other tasks `--data` names a file
-/// that `read_article_lines` takes, a folder with such files for the parts, `train`, `val` (or `dev`, `valid`,
-/// `validation`) and `test`, with the ending .jsonl or .txt, or a folder of *.story files, perhaps in folders with
-/// the parts' names. Articles without parts are shuffled by settings.lra.data_seed: a tenth is dev, a tenth test.
+/// that `read_article_lines` takes, a folder with such files for the parts, `train`, one of kValidationNames and
+/// `test`, with the ending .jsonl or .txt, or a folder of *.story files, perhaps in folders with the parts' names.
+/// Articles without parts are shuffled by settings.lra.data_seed: a tenth is dev, a tenth test.
 ///
-/// Throws: IoError for absent and damaged data.
+/// Throws: IoError for absent and damaged data; UsageError for a new run's --data-seed if the articles have parts.
 ArticleParts load_articles(const Settings& settings);
 
 /// The generated articles of `sort` and `copy`: 10 to 20 letters, of which up to 8 are capitals. The summary is the

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "support/run/run_folder.h"
 #include "support/table.h"
 
 namespace linnet::examples {
@@ -55,7 +56,12 @@ std::string summary_table(const Settings& s, const TrainingResult& result) {
     for (const double value : s.task == "pubmed" ? papers : news) row.push_back(percent(value));
     add(name + ", published", row);
   }
-  return table.str() + "published: Wu et al. 2021, table 6, which does not say which ROUGE-L it prints\n";
+  std::string data;
+  read_config(s.out, &data);
+  return fmt::format(
+      "{}this run and the first three sentences: {}\npublished: {}, by Wu et al. 2021, table 6, which does not say "
+      "which ROUGE-L it prints\n",
+      table.str(), data, s.task == "pubmed" ? "PubMed" : "CNN/DailyMail");
 }
 
 }  // namespace linnet::examples

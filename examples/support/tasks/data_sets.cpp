@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kText = "tinyshakespeare/input.txt", kImages = "mnist";
+const std::string kOwnSources = "linnet's own sources (stand-in)", kDrawnDigits = "drawn digits (stand-in)";
 
 /// The names of published data sets, by size and CRC-32.
 const std::map<std::string, std::string> kPublished{{"1115394 bytes, crc32 df613551", "Tiny Shakespeare"},
@@ -70,6 +71,7 @@ std::optional<FoundData> find_data(const Settings& settings, const std::string& 
 
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name,
                                    const std::function<bool(const fs::path& place)>& is_in) {
+  if (settings.began_with_stand_in) return std::nullopt;
   if (!settings.data.empty()) {
     const fs::path& data = settings.data;
     if (is_in(data / name)) return FoundData{data / name, name};
@@ -80,7 +82,6 @@ std::optional<FoundData> find_data(const Settings& settings, const std::string& 
     }
     return is_in(data) ? std::optional(FoundData{data, last_name(data)}) : std::nullopt;
   }
-  if (settings.began_with_stand_in) return std::nullopt;
   for (const fs::path& folder : data_folders()) {
     if (is_in(folder / name)) return FoundData{folder / name, name};
   }
@@ -106,8 +107,10 @@ std::string name_of(const nn::Mnist& mnist, const std::string& name) {
 }
 
 bool is_stand_in(const std::string& name) {
-  const bool is_generated = name.starts_with("generated ");  // such as listops
-  return is_generated || name.starts_with("stand-in: ") || name.find(" (stand-in)") != std::string::npos;
+  const bool is_file = name.find(", crc32 ") != std::string::npos;
+  const bool is_generated = name.starts_with("generated ") && !is_file;  // such as listops
+  return is_generated || name.starts_with("stand-in: ") || name.starts_with(kOwnSources) ||
+         name.starts_with(kDrawnDigits);
 }
 
 void report_stand_in_again(const std::string& set, const std::string& stand_in) {
@@ -134,7 +137,7 @@ NamedText load_text(const Settings& settings) {
   }
   report_stand_in(settings, "Tiny Shakespeare", "the sources of linnet");
   nn::CharText text = nn::CharText::of_this_project(options);
-  return {name_of(text, "linnet's own sources (stand-in)"), {}, std::move(text)};
+  return {name_of(text, kOwnSources), {}, std::move(text)};
 }
 
 NamedImages load_images(const Settings& settings) {
@@ -146,7 +149,7 @@ NamedImages load_images(const Settings& settings) {
     throw UsageError("--transpose does not apply to drawn digits; leave it out, or name images with --data");
   }
   report_stand_in(settings, "MNIST", "drawn digits");
-  return {"drawn digits (stand-in)", nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
+  return {kDrawnDigits, nn::drawn_digits(10000, 1), nn::drawn_digits(2000, 2)};
 }
 
 }  // namespace linnet::examples

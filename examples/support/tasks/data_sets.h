@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -34,6 +35,9 @@ std::optional<FoundData> find_data(const Settings& settings, const std::string& 
 /// The same, but a place counts only if `is_in(place)`.
 std::optional<FoundData> find_data(const Settings& settings, const std::string& name,
                                    const std::function<bool(const std::filesystem::path& place)>& is_in);
+
+/// What the validation part of a folder may be called. The first that is there counts.
+inline constexpr std::array kValidationNames{"dev", "val", "valid", "validation"};
 
 /// The last part of a path, as UTF-8: "my.txt" for data/my.txt, "texts" for ./texts/.
 std::string last_name(const std::filesystem::path& path);

@@ -50,6 +50,14 @@ const TextFormat* text_format_of(const std::filesystem::path& path, const Labell
   return found == text_formats().end() ? nullptr : &*found;
 }
 
+const char* flag_of_files(const Settings& settings) {
+  const LabelledTextSettings published = preset(settings.task, settings.preset).texts, &now = settings.texts;
+  if (now.format != published.format) return "--format";
+  if (now.text_field != published.text_field) return "--text-field";
+  if (now.label_field != published.label_field) return "--label-field";
+  return now.strict ? "--strict" : nullptr;
+}
+
 std::vector<LabelledText> read_text_file(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                          MalformedLines& malformed) {
   const TextFormat* const format = text_format_of(path, settings);

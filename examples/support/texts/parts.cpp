@@ -1,5 +1,6 @@
 #include "support/texts/parts.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -7,6 +8,9 @@
 #include <linnet/core/error.h>
 
 #include "support/draws.h"
+#include "support/lra/public_set.h"
+#include "support/settings/program.h"
+#include "support/tasks/data_sets.h"
 
 namespace linnet::examples {
 namespace {
@@ -40,14 +44,31 @@ std::vector<LabelledText> read_part(const fs::path& path, const LabelledTextSett
   return fs::is_directory(path) ? read_text_folder(path) : read_text_file(path, settings, malformed);
 }
 
+/// Throws UsageError for flags that say how files with many texts are read, if each part is a folder of *.txt.
+void refuse_flags_of_files(const Settings& settings, const std::vector<fs::path>& parts) {
+  const char* const flag = flag_of_files(settings);
+  const auto has_lines = [](const fs::path& part) { return !part.empty() && !fs::is_directory(part); };
+  if (flag == nullptr || std::ranges::any_of(parts, has_lines)) return;
+  throw UsageError(fmt::format("{} does not apply to {}, whose texts are one file *.txt each; leave it out", flag,
+                               parts.front().parent_path().string()));
+}
+
 TextParts read_folder_of_parts(const fs::path& folder, const Settings& settings, MalformedLines& malformed) {
   const auto find = [&](const std::string& name) { return find_part(folder, name, settings.texts); };
-  const fs::path train = find("train"), dev = find("dev"), test = find("test");
+  const fs::path train = find("train"), test = find("test");
+  fs::path dev;
+  for (const char* const name : kValidationNames) {
+    if (dev.empty()) dev = find(name);
+  }
   if (train.empty() || test.empty()) {
     throw IoError(
         fmt::format("{} has no {}: a folder train/ with a folder of *.txt for each label is expected, or a "
                     "file such as train.jsonl, and the same for test",
                     folder.string(), train.empty() ? "train" : "test"));
+  }
+  if (!settings.resume) {  // a run of an older version may have begun with such flags
+    refuse_flags_of_files(settings, {train, dev, test});
+    if (!dev.empty()) refuse_data_seed(settings, folder.string() + ", which has the parts train, dev and test");
   }
   TextParts parts{.train = read_part(train, settings.texts, malformed),
                   .dev = {},

@@ -24,10 +24,11 @@ TextParts divided(std::vector<LabelledText> texts, const std::string& what);
 std::vector<LabelledText> shuffled(std::vector<LabelledText> texts, uint64_t seed);
 
 /// The texts of a file, shuffled by settings.lra.data_seed and divided; at most `most` of them, if it is not 0. A
-/// folder has them as `train`, `dev` and `test`, either folders of `read_text_folder`, or files of one of the
-/// formats. If there is no dev, it is a tenth of train.
+/// folder has them as `train`, one of kValidationNames and `test`, either folders of `read_text_folder`, or files of
+/// one of the formats. If there is no validation part, it is a tenth of train.
 ///
-/// Throws: as read_text_file; IoError for a folder that has neither.
+/// Throws: as read_text_file; IoError for a folder that has neither; UsageError for a new run's flags that do not
+/// apply to the folder.
 TextParts read_text_parts(const std::filesystem::path& path, const Settings& settings, MalformedLines& malformed,
                           int64_t most = 0);
 

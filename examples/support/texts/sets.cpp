@@ -46,12 +46,8 @@ TextParts topics_stand_in(const Settings& s) { return topic_texts(kTopics, s.lra
 TextParts ordered_stand_in(const Settings& s) { return ordered_texts(s.lra.data_seed); }
 
 /// Throws UsageError for flags that say how files are read.
-void refuse_flags_of_files(const Settings& s) {
-  const LabelledTextSettings published = preset(s.task, s.preset).texts;
-  refuse_for_generated("--format", s.texts.format != published.format);
-  refuse_for_generated("--text-field", s.texts.text_field != published.text_field);
-  refuse_for_generated("--label-field", s.texts.label_field != published.label_field);
-  refuse_for_generated("--strict", s.texts.strict);
+void refuse_files_for_generated(const Settings& s) {
+  if (const char* const flag = flag_of_files(s)) refuse_for_generated(flag, true);
 }
 
 /// The file that --data names itself, or the first of the set's files in the data folders. None if --stand-in
@@ -98,7 +94,7 @@ const std::vector<TextSet>& text_sets() {
                  .source = "fetched by examples/fetch_data.sh",
                  .stand_in = kTopicTexts,
                  .is_in = nullptr,
-                 .check_stand_in = refuse_flags_of_files},
+                 .check_stand_in = refuse_files_for_generated},
        .names = {"input.txt"},
        .read = read_play,
        .stand_in = [](const Settings& s) { return topic_texts(10, s.lra.data_seed); }},
@@ -110,7 +106,7 @@ const std::vector<TextSet>& text_sets() {
                  .source = "published at https://jmcauley.ucsd.edu/data/amazon/",
                  .stand_in = kTopicTexts,
                  .is_in = nullptr,
-                 .check_stand_in = refuse_flags_of_files},
+                 .check_stand_in = refuse_files_for_generated},
        .names = {"reviews_Electronics_5.json.gz", "reviews_Electronics_5.json"},
        .read = read_ratings,
        .stand_in = ratings_stand_in},
@@ -122,7 +118,7 @@ const std::vector<TextSet>& text_sets() {
                  .source = "published at https://ai.stanford.edu/~amaas/data/sentiment/",
                  .stand_in = kOrderedTexts,
                  .is_in = nullptr,
-                 .check_stand_in = refuse_flags_of_files},
+                 .check_stand_in = refuse_files_for_generated},
        .names = {"train"},
        .read = read_reviews_by_folders,
        .stand_in = ordered_stand_in},
@@ -134,7 +130,7 @@ const std::vector<TextSet>& text_sets() {
                  .source = "published at https://msnews.github.io",
                  .stand_in = kTopicTexts,
                  .is_in = nullptr,
-                 .check_stand_in = refuse_flags_of_files},
+                 .check_stand_in = refuse_files_for_generated},
        .names = {"train/news.tsv"},
        .read = read_all,
        .stand_in = topics_stand_in},

@@ -49,9 +49,32 @@ TEST_CASE("classify --table: two runs for one place beside published ones are bo
   CHECK(has(both.out, "\nsoftmax - - 30.00 nan - - " + lineage + "\n"));
   CHECK(has(both.out, "\nsoftmax - - 20.00 nan - - " + lineage + ", my.jsonl (9 bytes)\n"));
 
-  Settings cut = settings;  // as table 9 has it
-  cut.context = 512;
-  write_run(folder / "cut", {.settings = cut, .data = "my.jsonl (9 bytes)"});
-  CHECK(table_of(folder.path()).err == "leaving out " + (folder / "cut").string() + " beside published results: " +
+  Settings named = settings;
+  named.texts.format = "jsonl";  // changes neither the source nor the data
+  write_run(folder / "format", {.settings = named, .data = "my.jsonl (9 bytes)"});
+  CHECK(table_of(folder.path()).err == "leaving out " + (folder / "format").string() + " beside published results: " +
                                            (folder / "file").string() + " has its place\n");
+}
+
+TEST_CASE(
+    "classify --table: what table 9 changes stands in the source, so that unlike runs are in rows of their own") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& task, const std::string& attention, const auto& change, double accuracy) {
+    Settings settings = settings_for(task, "classify-" + task, attention);
+    change(settings);
+    write_run(folder / (task + attention), {.settings = settings, .data = task, .accuracy = accuracy});
+  };
+  const auto nothing = [](Settings&) {};
+  run("amazon", "fastformer", nothing, 0.31);
+  run("imdb", "fastformer", [](Settings& s) { s.share = {"query-value", "layers"}; }, 0.32);
+  run("amazon", "softmax", nothing, 0.33);
+  run("imdb", "softmax", [](Settings& s) { s.context = 512; }, 0.34);
+  run("mind-topics", "softmax", nothing, 0.35);
+  const Ended table = table_of(folder.path());
+  CHECK(table.err.empty());
+  const std::string lineage = " linnet, presets classify-TASK";
+  CHECK(has(table.out, "\nfastformer 31.00 nan - - - -" + lineage + "\n"));
+  CHECK(has(table.out, "\nfastformer - - 32.00 nan - -" + lineage + ", shared layers\n"));
+  CHECK(has(table.out, "\nsoftmax 33.00 nan - - 35.00 nan" + lineage + "\n"));
+  CHECK(has(table.out, "\nsoftmax - - 34.00 nan - -" + lineage + ", 512 words\n"));
 }

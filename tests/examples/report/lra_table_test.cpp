@@ -162,6 +162,8 @@ TEST_CASE("lra --table: each sharing of parameters has a row, and only the prese
   CHECK(contains(table.own, "\nfastformer, share query-value,heads 1 33.00 - "));
   CHECK(contains(table.own, "\nfastformer, share heads 1 34.00 - "));
   CHECK(contains(table.own, "\nfastformer, share none 1 35.00 - "));
+  const std::string header = "attention seeds test accuracy";  // one table, in which they stand side by side
+  CHECK(table.own.find(header) == table.own.rfind(header));
   CHECK(contains(table.published, "\nfastformer 32.00 - - - - - linnet, presets lra-TASK\n"));
   CHECK(!contains(table.published, "share"));
 }

@@ -113,18 +113,21 @@ TEST_CASE("Ctrl-C twice ends a program at once, but two signals in one moment ar
 
 TEST_CASE("Ctrl-C while data are read: the run ends before its first step, and its folder is as it was") {
   const linnet::test::TemporaryFolder folder;
-  const auto says = [&](const Settings& settings) {
+  const auto says = [&](const Settings& settings, bool others_began = false) {
     return interrupted_says([&] {
       std::raise(SIGINT);
       Interrupting task;
-      train(task, settings);
+      train(task, settings, others_began);
     });
   };
   Settings settings = four_steps(folder / "run");
-  CHECK(says(settings) == "stopped before the first step; nothing was written to " + (folder / "run").string());
+  const std::string none = "stopped before the first step; nothing was written to " + (folder / "run").string();
+  CHECK(says(settings) == none);
+  CHECK(says(settings, true) == none + "; go on with: train --resume");
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
   settings.resume = true;
-  CHECK(says(settings) == "stopped before another step; the run in " + (folder / "run").string() + " is as it was");
+  CHECK(says(settings) == "stopped before another step; the run in " + (folder / "run").string() +
+                              " is as it was; go on with: train --resume");
 }
 
 TEST_CASE("Ctrl-C during an evaluation: a resumed run makes it again, and ends as one that was not interrupted") {

@@ -211,6 +211,8 @@ TEST_CASE("a flag that does not apply is refused, not ignored") {
   }
   refused("classify", {"--task", "speakers", "--data-seed", "3"},
           "--data-seed does not apply to --task speakers without --stand-in");
+  refused("classify", {"--task", "own-texts", "--data", shop / "data", "--stand-in"},
+          "--stand-in does not apply to --task own-texts, for whose texts nothing stands in; leave it out");
   refused("compare", {"--task", "speakers", "--strict"}, "--strict does not apply to --task speakers");
   if (!stand_in_hidden("mnist")) {
     refused("train_mnist", {"--transpose"}, "--transpose does not apply to drawn digits; leave it out");

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <linnet/linnet.h>
 
+#include "support/settings/program.h"
 #include "support/settings/settings.h"
 #include "support/summaries/dataset.h"
 #include "support/summaries/load.h"
@@ -146,6 +147,18 @@ TEST_CASE("articles: parts in a folder, and articles without parts") {
   CHECK(parts.dev[1].text == "text val1");
   CHECK(parts.test[0].summary == "one .\ntwo");
   CHECK(parts.name.find("crc32") != std::string::npos);
+  for (const std::string name : {"dev", "valid", "validation"}) {
+    fs::rename(folder / "val.jsonl", folder / (name + ".jsonl"));
+    CHECK(load_articles(articles_in(folder.path())).name == parts.name);
+    fs::rename(folder / (name + ".jsonl"), folder / "val.jsonl");
+  }
+  Settings seeded = articles_in(folder.path());
+  seeded.lra.data_seed = 2;
+  const std::string refusal = "--data-seed 2 does not apply to " + folder.path().string() +
+                              ", which has the parts train, val and test; leave it out";
+  CHECK_THROWS_WITH_AS(load_articles(seeded), refusal.c_str(), UsageError);
+  seeded.resume = true;  // a run of an older version may have begun so
+  CHECK(load_articles(seeded).name == parts.name);
 
   write_bytes(folder / "all.jsonl", article_lines("a", 40));
   Settings settings = articles_in(folder / "all.jsonl");

@@ -61,6 +61,8 @@ TEST_CASE("summarise: articles of a file, ROUGE and a table") {
   CHECK(ended.out.find("softmax, this run") != std::string::npos);
   CHECK(ended.out.find("first three sentences") != std::string::npos);
   CHECK(ended.out.find("Fastformer, published") != std::string::npos);
+  CHECK(ended.out.find("\nthis run and the first three sentences: articles.jsonl (") != std::string::npos);
+  CHECK(ended.out.find("\npublished: CNN/DailyMail, by Wu et al. 2021, table 6, ") != std::string::npos);
   const nlohmann::json measures = measures_in(shop / "run");
   for (const char* const name : {"R-1", "R-2", "R-L", "R-Lsum", "first 3 R-1"}) {
     CHECK(measures.at(name).get<double>() >= 0);

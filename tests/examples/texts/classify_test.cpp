@@ -103,6 +103,7 @@ TEST_CASE("classify: a run that was killed ends with the bits of one that was no
   }
   child.kill();
   (void)child.wait();
+  fs::rename(shop / "v.txt", shop / "moved.txt");  // the checkpoint has the vectors
   done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
   CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
   const nlohmann::json whole = results_of(shop / "whole"), killed = results_of(shop / "killed");
@@ -163,6 +164,7 @@ TEST_CASE(
   }
   child.kill();
   (void)child.wait();
+  fs::rename(shop / "v.txt", shop / "moved.txt");  // the checkpoint has the vectors
   done("classify", {"--task", "own-texts", "--resume", "--out", shop / "killed"});
   CHECK(read_bytes(shop / "killed/model.safetensors") == read_bytes(shop / "whole/model.safetensors"));
   write_bytes(shop / "v.txt", "says 1 2 3\n");  // the vector of the vocabulary's most frequent word
@@ -323,6 +325,25 @@ TEST_CASE("classify says what stands in for absent data, and what is malformed")
   check_refused(run_program("classify", shop.tiny("z") + Arguments{"--min-count", "1"} + Arguments{"--strict"}), 1,
                 "train.tsv, line 25: 1 column");
   CHECK(!fs::exists(shop / "z"));
+}
+
+TEST_CASE("classify --resume goes on with a stand-in for what --data lacked, even if the set is there by then") {
+  const Texts shop;
+  fs::create_directories(shop / "mine");
+  const Arguments data{"--data", shop / "mine"};
+  const Arguments flags = shop.tiny("run") + Arguments{"--task", "amazon", "--stand-in"} + data;
+  done("classify", flags);
+  fs::create_directories(shop / "mine/amazon");
+  write_bytes(shop / "mine/amazon/reviews_Electronics_5.json", "{}");
+  const Arguments resume{"--task", "amazon", "--resume", "--steps", "8", "--out", shop / "run"};
+  for (const Arguments& again : {resume, resume + data}) {
+    const Ended ended = done("classify", again);
+    CHECK(ended.err.starts_with("the run began without Amazon reviews: taking "));
+  }
+  fs::rename(shop / "mine/amazon", shop / "amazon");  // another place, whose data are looked at
+  const Ended other = run_program("classify", resume + Arguments{"--data", shop / "amazon"});
+  CHECK(other.code == 1);
+  CHECK(contains(other.err, "learned from stand-in: generated texts"));
 }
 
 TEST_CASE("classify refuses what cannot work before it reads data") {

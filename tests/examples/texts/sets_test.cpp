@@ -168,12 +168,52 @@ TEST_CASE("texts of one's own: a folder with parts, of which dev may be missing"
   CHECK(parts.train.size() == 20);
   CHECK(joined(parts.train).starts_with("text 0|text 1|"));
   CHECK(joined(parts.dev) == "three");
+  for (const std::string name : {"val", "valid", "validation"}) {
+    CAPTURE(name);
+    fs::rename(folder / "dev.tsv", folder / (name + ".tsv"));
+    CHECK(joined(load_labelled_texts(settings).parts.dev) == "three");
+    fs::rename(folder / (name + ".tsv"), folder / "dev.tsv");
+  }
   fs::remove(folder / "test.tsv");
   CHECK(has(error_of(settings), "has no test: a folder train/"));
   fs::remove(folder / "dev.tsv");
   write_bytes(folder / "test.jsonl", "{\"text\": \"one\", \"label\": \"x\"}\n");
   write_bytes(folder / "train.tsv", "x\tone\n");
   CHECK(has(error_of(settings), "train.tsv has 1 texts, and a tenth of them is for dev"));
+}
+
+TEST_CASE("texts of one's own: flags that their folder leaves nothing to do are refused, but not to a resumed run") {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      fs::create_directories(folder / part / label);
+      for (int i = 0; i < 10; ++i) write_bytes(folder / part / label / fmt::format("{}.txt", i), "text");
+    }
+  }
+  const auto refused = [&](const auto& change, const std::string& message) {
+    CAPTURE(message);
+    Settings settings = settings_for("own-texts", folder.path());
+    change(settings);
+    CHECK_THROWS_WITH_AS(load_labelled_texts(settings), doctest::Contains(message.c_str()), UsageError);
+    settings.resume = true;
+    CHECK_NOTHROW(load_labelled_texts(settings));
+  };
+  const std::string where =
+      " does not apply to " + folder.path().string() + ", whose texts are one file *.txt each; leave it out";
+  refused([](Settings& s) { s.texts.format = "csv"; }, "--format" + where);
+  refused([](Settings& s) { s.texts.text_field = "a"; }, "--text-field" + where);
+  refused([](Settings& s) { s.texts.label_field = "b"; }, "--label-field" + where);
+  refused([](Settings& s) { s.texts.strict = true; }, "--strict" + where);
+  const auto reseed = [](Settings& s) { s.lra.data_seed = 2; };
+  Settings settings = settings_for("own-texts", folder.path());
+  reseed(settings);
+  CHECK_NOTHROW(load_labelled_texts(settings));  // it divides train
+  write_bytes(folder / "dev.tsv", "neg\ttext\n");
+  refused(reseed, "--data-seed 2 does not apply to " + folder.path().string() +
+                      ", which has the parts train, dev and test; leave it out");
+  settings = settings_for("own-texts", folder.path());
+  settings.texts.strict = true;  // of dev.tsv
+  CHECK_NOTHROW(load_labelled_texts(settings));
 }
 
 TEST_CASE("classes are the labels of the training part, sorted, numbers by their value") {

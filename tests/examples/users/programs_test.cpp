@@ -143,6 +143,15 @@ TEST_CASE("recommend --glove: titles begin with word vectors, through a linear m
   CHECK(!plain.contains("map.weight"));
   numbers.resize(16);
   CHECK(row_of(plain, numbers) == 1);
+
+  // A resumed run has its vectors in the checkpoint.
+  fs::remove(folder / "v.txt");
+  const Arguments again{"--data", kMind, "--glove", folder / "v.txt", "--steps", "1", "--lr", "0", "--resume"};
+  for (const Arguments& run :
+       {small_model(folder / "a") + Arguments{"--encoder", "nrms"}, small_model(folder / "b")}) {
+    const Ended ended = done("recommend", run + again);
+    CHECK_FALSE(has(ended.err, "v.txt"));
+  }
 }
 
 TEST_CASE("recommend and convert --seeds: means over the seeds, and ratios of them") {
@@ -228,8 +237,12 @@ TEST_CASE("recommend and convert: what they refuse") {
   refused("recommend", {"--encoder", "mean", "--heads", "8"}, 2,
           "--heads does not apply to --encoder mean, which has no layers; leave it out");
   refused("recommend", {"--encoder", "none"}, 2, "--encoder: none not in {layers,nrms,mean}");
-  refused("recommend", {"--encoder", "nrms", "--attention", "fastformer"}, 2,
-          "--encoder nrms does not apply to --attention fastformer; leave one of them out");
+  for (const std::string attention : {"all", "softmax", "fastformer"}) {
+    refused("recommend", {"--encoder", "nrms", "--attention", attention}, 2,
+            "--attention does not apply to --encoder nrms, which is one softmax attention without positions");
+    refused("recommend", {"--encoder", "mean", "--attention", attention}, 2,
+            "--attention does not apply to --encoder mean, which has no layers; leave it out");
+  }
   refused("recommend", {"--predictions", folder / "none/x"}, 2, "there is no folder");
   refused("recommend", {"--attention", "softmax,fastformer", "--predictions", folder / "x"}, 2,
           "--predictions takes the ranks of one model, and --attention and --seeds give 2");
