@@ -47,7 +47,7 @@ struct AttentionOption {
 
 /// Why a mechanism refuses the value of one of its options in a config.
 struct OptionRefusal {
-  std::string option;  ///< its name
+  std::string option;  ///< its name, or that of a setting of all mechanisms, such as short_conv
   std::string why;     ///< "whose weights …; use …"
 };
 
