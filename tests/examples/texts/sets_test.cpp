@@ -49,6 +49,16 @@ std::string joined(const std::vector<LabelledText>& texts) {
   return all;
 }
 
+/// Writes the parts train and test, each with ten texts of the classes neg and pos.
+void write_folders_of_texts(const fs::path& folder) {
+  for (const std::string part : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      fs::create_directories(folder / part / label);
+      for (int i = 0; i < 10; ++i) write_bytes(folder / part / label / fmt::format("{}.txt", i), "text");
+    }
+  }
+}
+
 /// A play in which each of `names` makes `count` speeches, in turn.
 std::string play(const Words& names, int count) {
   std::string text;
@@ -184,12 +194,7 @@ TEST_CASE("texts of one's own: a folder with parts, of which dev may be missing"
 
 TEST_CASE("texts of one's own: flags that their folder leaves nothing to do are refused, but not to a resumed run") {
   const TemporaryFolder folder;
-  for (const std::string part : {"train", "test"}) {
-    for (const std::string label : {"neg", "pos"}) {
-      fs::create_directories(folder / part / label);
-      for (int i = 0; i < 10; ++i) write_bytes(folder / part / label / fmt::format("{}.txt", i), "text");
-    }
-  }
+  write_folders_of_texts(folder.path());
   const auto refused = [&](const auto& change, const std::string& message) {
     CAPTURE(message);
     Settings settings = settings_for("own-texts", folder.path());
@@ -295,12 +300,7 @@ TEST_CASE("mind-topics: a rare class that falls to dev or test alone is an error
 
 TEST_CASE("a folder of texts refuses a class without texts, of whichever part") {
   const TemporaryFolder folder;
-  for (const std::string part : {"train", "test"}) {
-    for (const std::string label : {"neg", "pos"}) {
-      fs::create_directories(folder / part / label);
-      for (int i = 0; i < 10; ++i) write_bytes(folder / part / label / fmt::format("{}.txt", i), "text");
-    }
-  }
+  write_folders_of_texts(folder.path());
   const Settings settings = settings_for("own-texts", folder.path());
   CHECK(data_of(settings).classes == Words{"neg", "pos"});
   fs::create_directories(folder / "test/neutral");
