@@ -134,7 +134,8 @@ size_t Module::position(int64_t i, size_t size) const {
 }
 
 void Module::refuse_type(size_t i, const Module* module) const {
-  const std::string there = module == nullptr ? "a function" : "the module " + module->kind_;
+  std::string there = "a function";
+  if (module != nullptr) there = module->kind_.empty() ? "a module" : "the module " + module->kind_;
   throw ValueError(fmt::format("'{}' has {} at position {}, which is of another type", label_, there, i));
 }
 

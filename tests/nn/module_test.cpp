@@ -349,6 +349,13 @@ TEST_CASE("Sequential: its modules by position") {
   CHECK_THROWS_WITH_AS(net.at<nn::LayerNorm>(0),
                        doctest::Contains("has the module Linear 3→2 at position 0, which is of another type"),
                        ValueError);
+  struct Own : nn::Module {
+    Own(Module& parent, std::string name) : Module(parent, std::move(name)) {}
+    Tensor operator()(const Tensor& x) const { return x; }
+  };
+  net.add<Own>();
+  CHECK_THROWS_WITH_AS(net.at<nn::Linear>(-1), doctest::Contains("has a module at position 4, which is of"),
+                       ValueError);
   for (const int64_t i : {1, 3}) {
     CHECK_THROWS_WITH_AS(net.at<nn::Linear>(i), doctest::Contains("has a function at position"), ValueError);
   }
