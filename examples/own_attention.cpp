@@ -69,7 +69,7 @@ class DecayAttention : public nn::Attention {
   nn::Linear out_{*this, "out", config().width, config().width, config().bias};
 };
 
-/// Why the programs refuse the flags of what this attention does not have; without it these flags would do nothing.
+/// The programs refuse a flag with the reason that this returns. Otherwise the flag would do nothing.
 std::optional<nn::OptionRefusal> decay_refusal(const nn::AttentionConfig& config) {
   if (config.dropout > 0) return nn::OptionRefusal{"attention_dropout", "which has no dropout; leave it out"};
   if (config.short_conv > 0) return nn::OptionRefusal{"short_conv", "which has no convolution; leave it out"};

@@ -31,7 +31,7 @@ std::vector<std::string> text_format_names();
 /// The format that --format names, or that of the file name's ending; null if no format has this ending.
 const TextFormat* text_format_of(const std::filesystem::path& path, const LabelledTextSettings& settings);
 
-/// The first flag that says how these files are read, of those with another value than the preset's; null if there is
+/// The first of --format, --text-field, --label-field and --strict whose value is not the preset's; null if there is
 /// none.
 const char* flag_of_files(const Settings& settings);
 
