@@ -74,6 +74,19 @@ std::string joined(const std::vector<std::string>& way) {
   return text.str() + (way.empty() ? "" : way.front());
 }
 
+/// The functions with internal linkage in `text`: their names with their parameters.
+std::set<std::string> helpers_of(const std::string& text) {
+  static const std::regex kHelper(R"re(\n[a-z][\w:<>,&* ]* [&*]?(\w+\([^{};]*\)) \{)re");
+  const auto begin = text.find("\nnamespace {\n"), end = text.find("\n}  // namespace\n");
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  const std::string helpers = text.substr(begin, end - begin);
+  std::set<std::string> found;
+  for (std::sregex_iterator match(helpers.begin(), helpers.end(), kHelper), last; match != last; ++match) {
+    found.insert((*match)[1].str());
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("rooms: headers include those of lower rooms alone, and none of them each other") {
@@ -97,4 +110,17 @@ TEST_CASE("rooms: a folder has no more files than one can look through") {
   for (const std::string& file : files_below(kTop)) ++count[fs::path(file).parent_path().string()];
   REQUIRE(count["ops/cpu/fastmax"] > 0);
   for (const auto& [room, files] : count) CHECK_MESSAGE(files <= 26, room, " has ", files, " files");
+}
+
+TEST_CASE("rooms: CMAKE_UNITY_BUILD joins the files of a room, so no two of them have the same helper") {
+  std::map<std::string, std::string> file_of;  // by room and helper
+  for (const std::string& file : files_below({"ops/cpu", "examples/support"})) {
+    if (!file.ends_with(".cpp")) continue;
+    const std::string room = fs::path(file).parent_path();
+    for (const std::string& helper : helpers_of(linnet::test::read_bytes(fs::path(LINNET_SOURCE_DIR) / file))) {
+      const auto [other, is_new] = file_of.emplace(room + ": " + helper, file);
+      CHECK_MESSAGE(is_new, other->second, " and ", file, " both define ", helper);
+    }
+  }
+  CHECK(file_of.size() > 300);
 }

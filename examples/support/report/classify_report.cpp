@@ -28,7 +28,7 @@ void add_published(Table& table) {
 }
 
 /// The presets, and whatever else distinguishes whole runs of the same mechanism.
-std::string source_of(const FinishedRun& run) {
+std::string classify_source(const FinishedRun& run) {
   const Settings& s = run.settings;
   std::string source = "linnet, presets classify-TASK";
   if (shares(s, "layers")) source += ", shared layers";
@@ -43,7 +43,7 @@ void add_ours(Table& table, const Groups& groups) {
   for (const auto& [group, rows] : groups) {
     for (const auto& [row, runs] : rows) {
       if (!is_whole(runs.front())) continue;
-      add_runs(group, runs, source_of(runs.front()),
+      add_runs(group, runs, classify_source(runs.front()),
                [&](const std::string& source) -> TaskRuns& { return ours[{row, source}]; });
     }
   }

@@ -33,7 +33,7 @@ void add_rows(Table& table, const std::vector<PublishedRow>& rows, int digits) {
 using OwnRows = std::map<std::pair<Row, std::string>, TaskRuns>;
 
 /// The preset, and whatever else distinguishes runs of the same mechanism.
-std::string source_of(const FinishedRun& run) {
+std::string lra_source(const FinishedRun& run) {
   const Settings& s = run.settings;
   return fmt::format("linnet, presets lra-TASK{}{}", s.preset.ends_with("-nystrom") ? "-nystrom" : "",
                      s.device == "cpu" ? "" : ", device " + s.device);
@@ -53,7 +53,7 @@ OwnRows own_rows(const Groups& groups) {
     for (const auto& [row, runs] : rows) {
       if (!is_whole(runs.front()) || std::ranges::count(kPublishedTasks, group.task) == 0) continue;
       const std::string black = black_of(runs.front().settings);
-      add_runs(group, runs, source_of(runs.front()),
+      add_runs(group, runs, lra_source(runs.front()),
                [&](const std::string& source) -> TaskRuns& { return found[{row, source}][black]; });
     }
   }
