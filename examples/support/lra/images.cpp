@@ -141,11 +141,15 @@ FoundData find_fashion(Settings settings) {
 
 }  // namespace
 
-std::vector<uint8_t> downsampled(std::span<const uint8_t> pixels, int64_t height, int64_t width, int64_t factor) {
+void check_downsample(int64_t height, int64_t width, int64_t factor) {
   if (factor < 1 || height % factor != 0 || width % factor != 0) {
     throw UsageError(fmt::format("--downsample {}: does not divide images of {}×{} pixels; choose a divisor of both",
                                  factor, height, width));
   }
+}
+
+std::vector<uint8_t> downsampled(std::span<const uint8_t> pixels, int64_t height, int64_t width, int64_t factor) {
+  check_downsample(height, width, factor);
   const int64_t rows = std::ssize(pixels) / width, of_mean = factor * factor;
   std::vector<uint8_t> means;
   means.reserve(pixels.size() / static_cast<size_t>(of_mean));

@@ -22,9 +22,12 @@ SequenceData load_cifar(const Settings& settings);
 /// Throws: as load_cifar.
 SequenceData load_digits(const Settings& settings);
 
+/// Throws: UsageError for a factor of --downsample that does not divide both sides.
+void check_downsample(int64_t height, int64_t width, int64_t factor);
+
 /// The images [count, height·width] with each square of `factor`² pixels replaced by its mean, rounded half up.
 ///
-/// Throws: UsageError for a factor that does not divide both sides.
+/// Throws: as check_downsample.
 std::vector<uint8_t> downsampled(std::span<const uint8_t> pixels, int64_t height, int64_t width, int64_t factor);
 
 }  // namespace linnet::examples

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "support/lra/images.h"
 #include "support/lra/pathfinder.h"
 #include "support/plot/image_sheet.h"
 #include "support/settings/program.h"
@@ -12,6 +13,7 @@
 namespace linnet::examples {
 namespace {
 
+constexpr int64_t kSide = PathfinderImage::kSide;
 constexpr int64_t kPathfinderVersion = 1;  // a change of pathfinder_image() raises it
 constexpr std::array<int64_t, 3> kPathfinderCounts{160000, 20000, 20000};
 
@@ -33,12 +35,18 @@ Examples pathfinder_examples(const LraSettings& settings, int64_t count, const R
 }
 
 LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples) {
-  return to_sequences(examples, Ends::same_length,
+  const int64_t count = std::ssize(examples.labels), side = kSide / settings.downsample;
+  const Examples tokens{
+      .sequences = {.shape = {count, side * side},
+                    .bytes = downsampled(examples.sequences.bytes, kSide, kSide, settings.downsample)},
+      .labels = examples.labels};
+  return to_sequences(tokens, Ends::same_length,
                       settings.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one);
 }
 
 SequenceData load_pathfinder(const Settings& settings) {
   const LraSettings& lra = settings.lra;
+  check_downsample(kSide, kSide, lra.downsample);
   const GeneratedSet set{.generator = "pathfinder",
                          .version = kPathfinderVersion,
                          .seed = lra.data_seed,

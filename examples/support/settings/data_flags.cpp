@@ -33,7 +33,7 @@ void add_sequence_flags(CLI::App& app, Settings& s) {
   if (is({"image", "pathfinder", "digits"})) {
     app.add_flag("--black-is-padding", s.lra.black_is_padding, "hide black pixels, as public PyTorch code does");
   }
-  if (is({"image", "digits"})) {
+  if (is({"image", "pathfinder", "digits"})) {
     app.add_option("--downsample", s.lra.downsample, "pixels on a side of a token")->check(whole_number(1));
   }
   if (is({"listops"})) {

@@ -54,6 +54,32 @@ TEST_CASE("pathfinder data: every pixel is a token, black ones at the end too") 
   CHECK(std::ranges::count(hidden.others[0].to_vector<int64_t>(), 1) == 1);
 }
 
+TEST_CASE("pathfinder data: with --downsample a token is the mean of a square of pixels") {
+  LraSettings settings{.downsample = 2, .contour_length = 6, .distractors = 0};
+  Examples examples{{{2, 1024}, std::vector<uint8_t>(2048, 0)}, {0, 1}};
+  for (const size_t pixel : {0, 1, 32, 33}) examples.sequences.bytes[1024 + pixel] = 200;  // the first square
+  examples.sequences.bytes[1024 + 2] = 100;                                               // a quarter of the second
+  const LabelledSequences seen = pathfinder_sequences(settings, examples);
+  CHECK(seen.lengths() == std::vector<int64_t>{256, 256});
+  const std::vector<int64_t> second{1};
+  const nn::Batch batch = seen.collate(second, {});
+  CHECK(batch.targets.item<int64_t>() == 1);
+  const std::vector<int64_t> ids = batch.inputs.to_vector<int64_t>();
+  CHECK(std::vector<int64_t>(ids.begin(), ids.begin() + 3) == std::vector<int64_t>{201, 26, 1});
+  settings.downsample = 3;
+  CHECK_THROWS_WITH_AS(pathfinder_sequences(settings, examples),
+                       "--downsample 3: does not divide images of 32×32 pixels; choose a divisor of both", UsageError);
+}
+
+TEST_CASE("pathfinder data: a wrong --downsample is refused before images are generated") {
+  const TemporaryFolder folder;
+  Settings s = preset("pathfinder", "lra-pathfinder-small");
+  s.data = folder.path().string();
+  s.lra.downsample = 3;
+  CHECK_THROWS_AS(load_pathfinder(s), UsageError);
+  CHECK(folder.file_count() == 0);
+}
+
 TEST_CASE("pathfinder data: black pixels that are padding change nothing in any model, wherever they are") {
   const LraSettings settings{.black_is_padding = true, .contour_length = 6, .distractors = 0};
   const LabelledSequences data = pathfinder_sequences(settings, pathfinder_examples(settings, 2, [](int64_t) {}));
