@@ -38,31 +38,26 @@ class Sequential : public Module {
         takes_where || std::is_invocable_r_v<Tensor, M&, const Tensor&>,
         "add<M> appends a module with Tensor operator()(const Tensor& x), or (const Tensor& x, Where where)");
     auto module = std::make_unique<M>(*this, std::to_string(stages_.size()), std::forward<Args>(args)...);
-    stages_.push_back([stage = module.get()](const Tensor& x, [[maybe_unused]] Where where) {
+    auto apply = [m = module.get()](const Tensor& x, [[maybe_unused]] Where where) {
       if constexpr (takes_where) {
-        return (*stage)(x, where);
+        return (*m)(x, where);
       } else {
-        return (*stage)(x);
+        return (*m)(x);
       }
-    });
-    modules_.resize(stages_.size());
-    modules_.back() = std::move(module);
-    return *this;
+    };
+    return append(std::move(module), std::move(apply));
   }
   /// Appends a function.
   Sequential& add(std::function<Tensor(const Tensor&)> function) {
-    stages_.push_back([function = std::move(function)](const Tensor& x, Where) { return function(x); });
-    return *this;
+    return append(nullptr, [function = std::move(function)](const Tensor& x, Where) { return function(x); });
   }
   /// Appends an activation, such as `relu`, which is called with the caller's line.
   Sequential& add(Tensor (*activation)(const Tensor&, Where)) {
-    stages_.push_back(activation);
-    return *this;
+    return append(nullptr, activation);
   }
   /// Appends `gelu`.
   Sequential& add(Tensor (*gelu)(const Tensor&, Gelu, Where)) {
-    stages_.push_back([gelu](const Tensor& x, Where where) { return gelu(x, Gelu::erf, where); });
-    return *this;
+    return append(nullptr, [gelu](const Tensor& x, Where where) { return gelu(x, Gelu::erf, where); });
   }
 
   int64_t size() const { return std::ssize(stages_); }  ///< how many modules and functions there are
@@ -77,20 +72,30 @@ class Sequential : public Module {
   template <class M>
   M& at(int64_t i) const {
     const size_t place = position(i, stages_.size());
-    Module* const module = place < modules_.size() ? modules_[place].get() : nullptr;
+    Module* const module = stages_[place].module.get();
     if (auto* const of_type = dynamic_cast<M*>(module)) return *of_type;
     refuse_type(place, module);
   }
 
   /// Applies all of them, in the order in which they were added.
   Tensor operator()(Tensor x, Where where = {}) const {
-    for (const auto& stage : stages_) x = stage(x, where);
+    for (const Stage& stage : stages_) x = stage.apply(x, where);
     return x;
   }
 
  private:
-  std::vector<std::unique_ptr<Module>> modules_;  // null for a function; shorter if functions come last
-  std::vector<std::function<Tensor(const Tensor&, Where)>> stages_;
+  using Apply = std::function<Tensor(const Tensor&, Where)>;
+  struct Stage {
+    std::unique_ptr<Module> module;  // null for a function
+    Apply apply;
+  };
+
+  Sequential& append(std::unique_ptr<Module> module, Apply apply) {
+    stages_.push_back({std::move(module), std::move(apply)});
+    return *this;
+  }
+
+  std::vector<Stage> stages_;
 };
 
 }  // namespace linnet::nn
