@@ -87,6 +87,7 @@ class Event {
   void record(cudaStream_t stream) { cuda::check(cudaEventRecord(event_, stream), "a message between GPUs"); }
   /// Makes work that is launched into `stream` from now on wait for the event.
   [[nodiscard]] cudaError_t hold(cudaStream_t stream) { return cudaStreamWaitEvent(stream, event_, 0); }
+  [[nodiscard]] cudaError_t wait() const { return cudaEventSynchronize(event_); }
   bool is_reached() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status != cudaErrorNotReady) cuda::check(status, "a message between GPUs");
@@ -133,7 +134,9 @@ class InStream : public Work::Steps {
   }
 
  private:
+  /// A recording refuses to wait for work outside of it, so there the host waits.
   cudaError_t hold_kernels() {
+    if (cuda::is_recording()) return end_.wait();
     const auto lock = cuda::outside_of_recordings();
     return end_.hold(cuda::stream());
   }
@@ -203,7 +206,7 @@ std::string failure_of_ranks(ProcessGroup& group, const Step& step) {
   std::string own;
   try {
     step();
-  } catch (const DeviceError& error) {
+  } catch (const Error& error) {  // memory of the GPU may be lacking too
     own = error.what();
   }
   for (const std::string& text : group.all_gather(own)) {
@@ -226,10 +229,13 @@ detail::GpuMessages detail::gpu_messages(ProcessGroup& group) {
   const std::string of_first = group.all_gather(std::string_view(id.internal, sizeof id.internal)).front();
   of_first.copy(id.internal, sizeof id.internal);
   ncclComm_t comm = nullptr;
+  std::unique_ptr<NcclMessages> messages;
   failure = failure_of_ranks(group, [&] {  // fails, for example, if two ranks have the same GPU
     nccl().check(nccl().comm_init_rank(&comm, group.world_size(), id, group.rank()), "connecting the ranks");
+    messages = std::make_unique<NcclMessages>(comm, group.rank(), group.world_size());
   });
-  if (failure.empty()) return {std::make_unique<NcclMessages>(comm, group.rank(), group.world_size()), version};
+  if (failure.empty()) return {std::move(messages), version};
+  if (messages) messages->fail();
   if (comm != nullptr) nccl().comm_abort(comm);
   return {nullptr, failure};
 }

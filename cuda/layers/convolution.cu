@@ -130,7 +130,7 @@ void backward_input(const Convolution& s, T* dx, const T* dy, const T* weight) {
   });
 }
 
-/// The sum over a range's images and pixels is one product, for which dy is copied to [O, images, pixels].
+/// The sum over a range's images and pixels is one product per group, for which dy is copied to [O, images, pixels].
 template <class T>
 void backward_weight(const Convolution& s, const View& dweight, const View& dy, const T* x) {
   const int64_t pixels = s.out_pixels(), outs = s.out * s.params.groups;
@@ -142,12 +142,10 @@ void backward_weight(const Convolution& s, const View& dweight, const View& dy, 
     const int64_t to[] = {images * pixels, pixels, 1}, from[] = {pixels, outs * pixels, 1};
     cuda_backend().copy({cotangents.data(), dy.dtype, 3, shape, to},
                         {data<T>(dy) + first * outs * pixels, dy.dtype, 3, shape, from});
-    for (int64_t g = 0; g < s.params.groups; ++g) {
-      gemm<T, T>(1, s.out, s.depth(), images * pixels,
-                 {cotangents.data() + g * s.out * images * pixels, images * pixels, 0, false},
-                 {patches.data() + g * s.depth() * images * pixels, images * pixels, 0, true}, first > 0,
-                 {data<T>(dweight) + g * s.out * s.depth(), s.depth(), 0, false});
-    }
+    const int64_t terms = images * pixels;  // of each sum
+    gemm<T, T>(s.params.groups, s.out, s.depth(), terms, {cotangents.data(), terms, s.out * terms, false},
+               {patches.data(), terms, s.depth() * terms, true}, first > 0,
+               {data<T>(dweight), s.depth(), s.out * s.depth(), false});
   });
 }
 

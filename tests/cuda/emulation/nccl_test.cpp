@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <linnet/core/autograd/recording.h>
 #include <linnet/core/device/backend.h>
 #include <linnet/core/distributed.h>
 #include <linnet/core/error.h>
@@ -169,6 +170,34 @@ TEST_CASE("gpu: emulation: a tensor that is dropped during its sum keeps its mem
       sum.wait();
       return other;
     }));
+  }
+}
+
+TEST_CASE("gpu: emulation: a recorded function may wait for a sum that was started before it, or drop it") {
+  for (const bool drops : {false, true}) {
+    run_ranks(2, [&](ProcessGroup& group) {
+      const Tensor x = part(group.rank()).to(Device::cuda);
+      Work sum = group.start_all_reduce(x);
+      group.barrier();
+      if (group.rank() == 0) {
+        int calls = 0;
+        Recording twice(Device::cuda, nullptr, [&](const std::vector<Tensor>& in) {
+          if (++calls == 2) {  // the call that records
+            if (!drops) sum.wait();
+            sum = Work();
+          }
+          return std::vector{in[0] * 2};
+        });
+        for (int call = 0; call < 3; ++call) {
+          REQUIRE(same_bits(twice({part(call)})[0].to(Device::cpu), part(call) * 2));
+        }
+        REQUIRE(calls == 2);
+      }
+      group.barrier();
+      if (group.rank() == 1) sum.wait();
+      REQUIRE(same_bits(x.to(Device::cpu), tree(2)));
+      group.barrier();
+    });
   }
 }
 

@@ -121,6 +121,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t error = error_told()) return error;
   const Lock lock(mutex);
+  if (stream->captures && event->stream != nullptr && !event->stream->captures) {
+    return report(cudaErrorStreamCaptureIsolation);
+  }
   if (!stream->is_impatient) submit(stream, wait_for(event));
   return cudaSuccess;
 }
