@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <linnet/core/device/block_cache.h>
+#include <linnet/core/device/poison.h>
 #include <linnet/core/error.h>
 
 namespace linnet::cpu_memory {
@@ -198,12 +199,17 @@ void* allocate(int64_t bytes) { return cache().allocate(bytes); }
 void deallocate(void* data, int64_t bytes) { cache().deallocate(data, bytes); }
 
 void* allocate_scratch(int64_t bytes) {
-  void* const kept = ended ? nullptr : own_blocks().take(cache().block_size(bytes));
-  return kept != nullptr ? kept : cache().allocate(bytes);
+  const int64_t size = cache().block_size(bytes);
+  void* const kept = ended ? nullptr : own_blocks().take(size);
+  if (kept == nullptr) return cache().allocate(bytes);
+  detail::allow_use(kept, bytes, size);
+  return kept;
 }
 void deallocate_scratch(void* data, int64_t bytes) {
   if (ended) return cache().deallocate(data, bytes);
-  own_blocks().keep(data, cache().block_size(bytes));
+  const int64_t size = cache().block_size(bytes);
+  detail::allow_use(data, 0, size);
+  own_blocks().keep(data, size);
 }
 
 MemoryStats stats() { return cache().stats(); }

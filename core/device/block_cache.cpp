@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include <linnet/core/device/poison.h>
+
 namespace linnet {
 namespace {
 
@@ -30,6 +32,7 @@ void* BlockCache::allocate(int64_t bytes) {
   }
   if (holding_) handed_.emplace(block, size);
   add_live(size);
+  detail::allow_use(block, bytes, size);
   return block;
 }
 
@@ -40,6 +43,7 @@ void BlockCache::deallocate(void* block, int64_t bytes) {
     held->second = false;
     return;
   }
+  detail::allow_use(block, 0, size);
   free_[size].push_back(block);
   count_kept(size);
   trim();
@@ -88,6 +92,7 @@ void BlockCache::begin_hold() {
 BlockCache::Hold BlockCache::end_hold() {
   const std::lock_guard lock(mutex_);
   for (const auto& [block, size] : handed_) {
+    detail::allow_use(block, size, size);  // recorded work may use it for tensors of several sizes
     std::vector<void*>& unused = free_[size];
     const auto found = std::find(unused.begin(), unused.end(), block);
     held_[block] = found == unused.end();
@@ -104,6 +109,7 @@ void BlockCache::let_go(const Hold& hold) {
   for (const auto& [block, size] : hold) {
     const auto held = held_.find(block);
     if (!held->second) {
+      detail::allow_use(block, 0, size);
       free_[size].push_back(block);
       count_kept(size);
     }

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <linnet/core/device/poison.h>
+
 namespace linnet::test {
 namespace {
 
@@ -123,5 +125,33 @@ TEST_CASE("block cache: tensors of ever new sizes do not fill the memory with bl
   cache.deallocate(live, 8 * kBytes);
   cache.release_cached();
 }
+
+#ifdef LINNET_POISON
+TEST_CASE("block cache: AddressSanitizer sees the end of a tensor inside its block, and tensors that were destroyed") {
+  BlockCache cache = make_cache();
+  const auto is_refused = [](void* block, int64_t byte) {
+    return __asan_address_is_poisoned(static_cast<char*>(block) + byte) != 0;
+  };
+  void* const block = cache.allocate(1000);  // of 1,024 bytes
+  CHECK_FALSE(is_refused(block, 999));
+  CHECK(is_refused(block, 1000));
+  CHECK(is_refused(block, 1023));
+  cache.deallocate(block, 1000);
+  CHECK(is_refused(block, 0));
+  CHECK(cache.allocate(1020) == block);
+  CHECK_FALSE(is_refused(block, 1019));
+  CHECK(is_refused(block, 1020));
+  cache.deallocate(block, 1020);
+
+  cache.begin_hold();
+  CHECK(cache.allocate(1000) == block);
+  cache.deallocate(block, 1000);
+  const BlockCache::Hold hold = cache.end_hold();
+  CHECK_FALSE(is_refused(block, 1023));  // recorded work uses all of it
+  cache.let_go(hold);
+  CHECK(is_refused(block, 0));
+  cache.release_cached();
+}
+#endif
 
 }  // namespace linnet::test
