@@ -90,7 +90,10 @@ Tensor arange(Scalar start, Scalar stop, Scalar step, std::optional<DType> dtype
     const int64_t count = count_of_integers(start.integer, stop.integer, step.integer);
     Tensor out = Tensor::empty({count}, DType::int64);
     const std::span<int64_t> values = out.mutable_data<int64_t>();
-    for (int64_t i = 0; i < count; ++i) values[i] = start.integer + i * step.integer;
+    for (int64_t i = 0; i < count; ++i) {  // unsigned, because i·step may exceed an int64 where the sum does not
+      values[i] = static_cast<int64_t>(static_cast<uint64_t>(start.integer) +
+                                       static_cast<uint64_t>(i) * static_cast<uint64_t>(step.integer));
+    }
     check_numbers<int64_t>(values, result);
     return out.to(result);
   }
