@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -54,19 +53,20 @@ using Floats = product::VectorOf<float, kSide>;
 /// Splits x and y into terms, as pairs with x in the lower halves; term i goes to to[i · kTermWords].
 [[gnu::always_inline]] inline void split_pair(const Floats& x, const Floats& y, uint32_t* to) {
   constexpr uint32_t kHalfUnit = 0x8000, kUpper = 0xffff0000;
+  // std::bit_cast would take the vectors by reference to a type with more alignment than they have.
   Floats x_rest = x, y_rest = y;
 #pragma GCC unroll 3
   for (int term = 0; term < kTerms; ++term) {
-    Words x_term = std::bit_cast<Words>(x_rest) + kHalfUnit, y_term = std::bit_cast<Words>(y_rest) + kHalfUnit;
+    Words x_term = reinterpret_cast<Words>(x_rest) + kHalfUnit, y_term = reinterpret_cast<Words>(y_rest) + kHalfUnit;
     if (term == 0) {  // NaNs are not rounded: one whose bits are all ones would become a number
-      x_term = x == x ? x_term : std::bit_cast<Words>(x_rest);
-      y_term = y == y ? y_term : std::bit_cast<Words>(y_rest);
+      x_term = x == x ? x_term : reinterpret_cast<Words>(x_rest);
+      y_term = y == y ? y_term : reinterpret_cast<Words>(y_rest);
     }
     x_term &= kUpper;
     y_term &= kUpper;
     *reinterpret_cast<Words*>(to + term * kTermWords) = (x_term >> 16) | y_term;
-    x_rest -= std::bit_cast<Floats>(x_term);
-    y_rest -= std::bit_cast<Floats>(y_term);
+    x_rest -= reinterpret_cast<Floats>(x_term);
+    y_rest -= reinterpret_cast<Floats>(y_term);
   }
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("reductions: a tensor of rank 0 along dims 0 and -1, as in PyTorch") {
       CHECK(is(logsumexp(x, dim, keepdim), -3));
       CHECK(is(norm(x, 1, dim, keepdim), 3));
       CHECK(is(norm(x, 2, dim, keepdim), 3));
-      CHECK(is(norm(x, 3, dim, keepdim), std::cbrt(27.0)));
+      CHECK(is(norm(x, 3, dim, keepdim), 3));
       CHECK(is(any(x, dim, keepdim), 1));
       CHECK(is(all(x, dim, keepdim), 1));
     }
