@@ -122,7 +122,8 @@ inline float log(float x) {
   const bool denormal = x < std::numeric_limits<float>::min();
   const float normal = denormal ? x * 0x1p23f : x;
   constexpr int32_t kSqrtHalf = 0x3f3504f3;
-  const int32_t bits = to_bits(normal) - kSqrtHalf;
+  // Unsigned, because it overflows for negative x.
+  const auto bits = static_cast<int32_t>(static_cast<uint32_t>(to_bits(normal)) - static_cast<uint32_t>(kSqrtHalf));
   const float k = static_cast<float>((bits >> 23) - (denormal ? 23 : 0));
   const float f = from_bits((bits & 0x7fffff) + kSqrtHalf) - 1.0f;
   float p = 0.0697161108f;
