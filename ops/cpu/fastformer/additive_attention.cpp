@@ -98,8 +98,9 @@ class WholeSequences {
   void sum_chunks(T* sums, F&& f) const {
     Scratch<T> partial(batch_ * chunks_ * channels_);
     for_each_chunk([&](const HeadChunk& chunk, int64_t task) {
-      std::fill_n(&partial[task * channels_], channels_, T{0});
-      f(chunk, &partial[task * channels_]);
+      T* const sum = partial.data() + task * channels_;  // a width of 0 has no memory
+      std::fill_n(sum, channels_, T{0});
+      f(chunk, sum);
     });
     std::fill_n(sums, batch_ * channels_, T{0});
     for (int64_t task = 0; task < batch_ * chunks_; ++task) {
@@ -113,14 +114,14 @@ class WholeSequences {
     const int64_t size = PooledMean<T>::size(heads_, width_);
     Scratch<T> partial(batch_ * chunks_ * size);
     for_each_chunk([&](const HeadChunk& chunk, int64_t task) {
-      const PooledMean<T> own(&partial[task * size], heads_, width_);
+      const PooledMean<T> own(partial.data() + task * size, heads_, width_);
       own.clear(heads_, width_);
       pool_chunk(stage, ChunkRows<T>(x, chunk), w + chunk.b * w_step, own, chunk);
     });
     for (int64_t b = 0; b < batch_; ++b) {
       pool(stage, b).clear(heads_, width_);
       for (int64_t task = b * chunks_; task < (b + 1) * chunks_; ++task) {
-        pool(stage, b).merge(PooledMean<T>(&partial[task * size], heads_, width_), heads_, width_);
+        pool(stage, b).merge(PooledMean<T>(partial.data() + task * size, heads_, width_), heads_, width_);
       }
     }
   }

@@ -149,14 +149,14 @@ class CausalAttention {
         tile.pool_queries(begin, kTile);
         if (stage == 1) tile.pool_keys();
       }
-      const PooledMean<T> sum = PooledMean<T>(&memory[index * size], heads_, width_).from(chunk.head, width_);
+      const PooledMean<T> sum = PooledMean<T>(memory.data() + index * size, heads_, width_).from(chunk.head, width_);
       (stage == 0 ? tile.queries() : tile.keys()).copy_to(sum, chunk.heads, width_);
     });
     for (int64_t b = 0; b < batch_; ++b) {
       for (int64_t index = 1; index < chunks_; ++index) {
         const PooledMean<T> before = pool(stage, b, index * chunk_tiles_);
         pool(stage, b, (index - 1) * chunk_tiles_).copy_to(before, heads_, width_);
-        before.merge(PooledMean<T>(&memory[(b * chunks_ + index - 1) * size], heads_, width_), heads_, width_);
+        before.merge(PooledMean<T>(memory.data() + (b * chunks_ + index - 1) * size, heads_, width_), heads_, width_);
       }
     }
   }
