@@ -35,9 +35,10 @@ build_tests() {
     cmake --build "build/long/$1"
 }
 
+# One test leaks with clang, which forgets a value that is being returned when a destructor throws.
 address() {
   build_tests address '-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer' &&
-    build/long/address/bin/linnet_tests --no-colors
+    build/long/address/bin/linnet_tests --no-colors --test-case-exclude='op: one that ends in neither*'
 }
 
 debug() {

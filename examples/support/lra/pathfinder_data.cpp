@@ -13,7 +13,7 @@
 namespace linnet::examples {
 namespace {
 
-constexpr int64_t kSide = PathfinderImage::kSide;
+constexpr int64_t kImageSide = PathfinderImage::kSide;
 constexpr int64_t kPathfinderVersion = 1;  // a change of pathfinder_image() raises it
 constexpr std::array<int64_t, 3> kPathfinderCounts{160000, 20000, 20000};
 
@@ -35,10 +35,10 @@ Examples pathfinder_examples(const LraSettings& settings, int64_t count, const R
 }
 
 LabelledSequences pathfinder_sequences(const LraSettings& settings, const Examples& examples) {
-  const int64_t count = std::ssize(examples.labels), side = kSide / settings.downsample;
+  const int64_t count = std::ssize(examples.labels), side = kImageSide / settings.downsample;
   const Examples tokens{
       .sequences = {.shape = {count, side * side},
-                    .bytes = downsampled(examples.sequences.bytes, kSide, kSide, settings.downsample)},
+                    .bytes = downsampled(examples.sequences.bytes, kImageSide, kImageSide, settings.downsample)},
       .labels = examples.labels};
   return to_sequences(tokens, Ends::same_length,
                       settings.black_is_padding ? Ids::zero_is_padding : Ids::byte_plus_one);
@@ -46,7 +46,7 @@ LabelledSequences pathfinder_sequences(const LraSettings& settings, const Exampl
 
 SequenceData load_pathfinder(const Settings& settings) {
   const LraSettings& lra = settings.lra;
-  check_downsample(kSide, kSide, lra.downsample);
+  check_downsample(kImageSide, kImageSide, lra.downsample);
   const GeneratedSet set{.generator = "pathfinder",
                          .version = kPathfinderVersion,
                          .seed = lra.data_seed,

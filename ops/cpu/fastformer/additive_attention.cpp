@@ -184,7 +184,7 @@ class WholeSequences {
       for (int64_t h = 0; h < heads_; ++h) {
         T* y = out(i, h);
         const T* x = v(i, h);
-        const T* key = &global_key_[chunk.b * channels_ + h * width_];
+        const T* key = global_key_.data() + chunk.b * channels_ + h * width_;
         if (keys.total[h] == 0) {
           std::fill_n(y, static_cast<int64_t>(width_), T{0});
         } else if (add()) {
@@ -218,7 +218,7 @@ class WholeSequences {
     for (int64_t i = chunk.begin; i < chunk.end; ++i) {
       for (int64_t h = 0; h < heads_; ++h) {
         const T *g = du(i, h), *x = v(i, h);
-        const T* key = &global_key_[chunk.b * channels_ + h * width_];
+        const T* key = global_key_.data() + chunk.b * channels_ + h * width_;
         T* to = sum + h * width_;
         if (out.dv != nullptr) value_gradient(ChunkRows<T>(*out.dv, chunk)(i, h), g, key, keys.total[h]);
         if (keys.total[h] == 0) continue;
@@ -247,7 +247,7 @@ class WholeSequences {
     }
     const Scratch<T> sums(batch_ * channels_);
     sum_chunks(sums.data(), [&](const HeadChunk& chunk, T* sum) {
-      pool_backward(1, in_.k, out.dk, nullptr, &w_k_[chunk.b * channels_], cotangent, chunk, sum);
+      pool_backward(1, in_.k, out.dk, nullptr, w_k_.data() + chunk.b * channels_, cotangent, chunk, sum);
     });
     clear(out.dw_k);
     for (int64_t c = 0; c < batch_ * channels_; ++c) {
@@ -296,7 +296,7 @@ class WholeSequences {
       for (int64_t i = 0; i < n; ++i) {
         for (int64_t h = 0; h < heads_; ++h) {
           T* to = dx(begin + i, h);
-          const T* key = &global_key_[chunk.b * channels_ + h * width_];
+          const T* key = global_key_.data() + chunk.b * channels_ + h * width_;
           if (du != nullptr) {
             value_gradient(to, g(begin + i, h), key, keys.total[h]);
           } else {
