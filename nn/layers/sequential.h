@@ -52,9 +52,7 @@ class Sequential : public Module {
     return append(nullptr, [function = std::move(function)](const Tensor& x, Where) { return function(x); });
   }
   /// Appends an activation, such as `relu`, which is called with the caller's line.
-  Sequential& add(Tensor (*activation)(const Tensor&, Where)) {
-    return append(nullptr, activation);
-  }
+  Sequential& add(Tensor (*activation)(const Tensor&, Where)) { return append(nullptr, activation); }
   /// Appends `gelu`.
   Sequential& add(Tensor (*gelu)(const Tensor&, Gelu, Where)) {
     return append(nullptr, [gelu](const Tensor& x, Where where) { return gelu(x, Gelu::erf, where); });

@@ -127,7 +127,8 @@ TEST_CASE("block cache: tensors of ever new sizes do not fill the memory with bl
 }
 
 #ifdef LINNET_POISON
-TEST_CASE("block cache: AddressSanitizer sees the end of a tensor inside its block, and tensors that were destroyed") {
+TEST_CASE(
+    "block cache: AddressSanitizer sees the end of a tensor inside its block, and tensors that were destroyed") {
   BlockCache cache = make_cache();
   const auto is_refused = [](void* block, int64_t byte) {
     return __asan_address_is_poisoned(static_cast<char*>(block) + byte) != 0;

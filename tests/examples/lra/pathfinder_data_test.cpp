@@ -58,7 +58,7 @@ TEST_CASE("pathfinder data: with --downsample a token is the mean of a square of
   LraSettings settings{.downsample = 2, .contour_length = 6, .distractors = 0};
   Examples examples{{{2, 1024}, std::vector<uint8_t>(2048, 0)}, {0, 1}};
   for (const size_t pixel : {0, 1, 32, 33}) examples.sequences.bytes[1024 + pixel] = 200;  // the first square
-  examples.sequences.bytes[1024 + 2] = 100;                                               // a quarter of the second
+  examples.sequences.bytes[1024 + 2] = 100;                                                // a quarter of the second
   const LabelledSequences seen = pathfinder_sequences(settings, examples);
   CHECK(seen.lengths() == std::vector<int64_t>{256, 256});
   const std::vector<int64_t> second{1};
@@ -68,7 +68,8 @@ TEST_CASE("pathfinder data: with --downsample a token is the mean of a square of
   CHECK(std::vector<int64_t>(ids.begin(), ids.begin() + 3) == std::vector<int64_t>{201, 26, 1});
   settings.downsample = 3;
   CHECK_THROWS_WITH_AS(pathfinder_sequences(settings, examples),
-                       "--downsample 3: does not divide images of 32×32 pixels; choose a divisor of both", UsageError);
+                       "--downsample 3: does not divide images of 32×32 pixels; choose a divisor of both",
+                       UsageError);
 }
 
 TEST_CASE("pathfinder data: a wrong --downsample is refused before images are generated") {
