@@ -304,7 +304,7 @@ class WholeSequences {
           }
           if (!padding_mask(begin + i)) continue;
           const int64_t head = chunk.b * heads_ + h;
-          const T *row = x(begin + i, h), *r = &cotangent.r[head * width_], *w_h = w + h * width_;
+          const T *row = x(begin + i, h), *r = cotangent.r.data() + head * width_, *w_h = w + h * width_;
           T product = 0;
 #pragma omp simd reduction(+ : product)
           for (int64_t d = 0; d < width_; ++d) product += r[d] * row[d];
