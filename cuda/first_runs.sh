@@ -216,7 +216,7 @@ all_steps() {
   step 'same bits, bfloat16' 60 same_bits --precision bfloat16
   step 'beside the CPU' 60 beside_cpu
 
-  # Processes take turns on a GPU, and these checks wait for it most of the time, so only a few run at once.
+  # Processes take turns on a GPU. The first of these checks waits after each kernel, so it runs alone.
   step 'tests, waiting for each kernel' 90 env_check "${tests[@]:1}" -tc='gpu*' -tce="$except"
   begin 'tests, gradients' 120 "${tests[@]}" -tc="$gradients"
   if command -v compute-sanitizer >/dev/null; then

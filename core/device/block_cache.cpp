@@ -43,10 +43,14 @@ void BlockCache::deallocate(void* block, int64_t bytes) {
     held->second = false;
     return;
   }
+  keep(block, size);
+  trim();
+}
+
+void BlockCache::keep(void* block, int64_t size) {
   detail::allow_use(block, 0, size);
   free_[size].push_back(block);
   count_kept(size);
-  trim();
 }
 
 void BlockCache::count_kept(int64_t size) {
@@ -108,11 +112,7 @@ void BlockCache::let_go(const Hold& hold) {
   const std::lock_guard lock(mutex_);
   for (const auto& [block, size] : hold) {
     const auto held = held_.find(block);
-    if (!held->second) {
-      detail::allow_use(block, 0, size);
-      free_[size].push_back(block);
-      count_kept(size);
-    }
+    if (!held->second) keep(block, size);
     held_.erase(held);
   }
 }

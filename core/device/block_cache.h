@@ -63,6 +63,8 @@ class [[gnu::visibility("hidden")]] BlockCache {
 
  private:
   void add_live(int64_t size);
+  /// Keeps a block that no tensor uses any more.
+  void keep(void* block, int64_t size);
   /// Returns all kept blocks to the source if they exceed the limit (see `MemorySource::spare`).
   void trim();
   void* take_cached(int64_t size);
