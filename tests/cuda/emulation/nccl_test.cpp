@@ -191,7 +191,7 @@ TEST_CASE("gpu: emulation: a recorded function may wait for a sum that was start
         for (int call = 0; call < 3; ++call) {
           REQUIRE(same_bits(twice({part(call)})[0].to(Device::cpu), part(call) * 2));
         }
-        REQUIRE(calls == 2);
+        REQUIRE(calls == (test::waits_for_kernels() ? 3 : 2));
       }
       group.barrier();
       if (group.rank() == 1) sum.wait();
