@@ -166,8 +166,9 @@ int main(int argc, char** argv) {
     Options options;
     add_common_flags(app, machine);
     app.add_option(
-        "models", options.models,
-        "the --out folder of a trainer, or the checkpoint of a stopped run; with --figure any number of them");
+           "models", options.models,
+           "the --out folder of a trainer, or the checkpoint of a stopped run; with --figure any number of them")
+        ->check(path());
     app.add_option("--prompt", options.input.prompt,
                    "what a text model reads (default: the beginning of its validation text)");
     app.add_option("--image", options.input.image, "what an image model sees: a test image, from 0 (default: 0)")

@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
            "model", folder,
            "the --out folder of train_text or train_shakespeare, the checkpoint of a stopped run, or a folder of "
            "GPT-2 with config.json, model.safetensors, vocab.json and merges.txt")
+        ->check(path())
         ->required();
     app.add_option("--prompt", options.prompt,
                    "how the text begins (default: a new line, or the model's first character if it knows none)")

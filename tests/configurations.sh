@@ -3,7 +3,8 @@
 #
 #   tests/configurations.sh generators [all]  configures with every generator, compiler, build type, with and without
 #                                             CUDA: a third of the combinations, or all
-#   tests/configurations.sh packages          configures without the packages that only the programs and the tests need
+#   tests/configurations.sh packages          configures without the packages that only the programs and the tests need,
+#                                             and compiles what stands in for libraries
 #   tests/configurations.sh rooms [BUILD]     links the tests of each top-level folder alone, in a build folder with all
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -92,6 +93,16 @@ packages() {
   without CLI11 programs LINNET_PROGRAMS
   without PkgConfig programs LINNET_PROGRAMS # which finds cairo
   without Protobuf tensorboard
+  compiles_stub examples/CMakeFiles/linnet_examples.dir/support/tensorboard/stub.cpp.o CMAKE_DISABLE_FIND_PACKAGE_Protobuf=ON
+  compiles_stub CMakeFiles/linnet.dir/core/distributed/stub.cpp.o LINNET_MPI=OFF
+}
+
+# Compiles what stands in for a library: $1 is its object, and the setting $2 leaves the library out.
+compiles_stub() {
+  rm -rf "$work/stub"
+  configure stub -G Ninja -D LINNET_CUDA=OFF -D LINNET_WERROR=ON -D "$2" || fail "$2" "$work/stub.log"
+  ninja -C "$work/stub" "$1" >"$work/stub.log" 2>&1 || fail "$2: its stub does not compile" "$work/stub.log"
+  echo "compiled: $1"
 }
 
 # Links the objects that exist already: another LINNET_TEST_ROOMS for the build itself would delete those of the other

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
+#include <linnet/core/files/utf8.h>
+
 namespace linnet::detail {
 
 CsvRows::CsvRows(std::string& text, char separator) : text_(text), separator_(separator) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) position_ = kByteOrderMark.size();
 }
 

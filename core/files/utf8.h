@@ -6,6 +6,9 @@
 
 namespace linnet::detail {
 
+/// What some editors write at the beginning of a UTF-8 file. It does not belong to the text.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// The number of bytes of the UTF-8 code point at the start of `text`; 0 if there is none.
 size_t code_point_length(std::string_view text);
 

@@ -244,6 +244,19 @@ TEST_CASE("attention_maps: what it refuses, and then it writes nothing") {
   refused(1, "config.json is damaged", {images});
 }
 
+TEST_CASE("attention_maps: of a long context it shows as much of the validation text as a picture takes") {
+  const Workshop shop;
+  std::string text;
+  for (int i = 0; i < 11'000; ++i) text += "to be, or not\n"[i % 14];
+  shop.set_text(text);
+  REQUIRE(run_program("train_shakespeare",
+                      shop.tiny("long") + Arguments{"--context", "1030", "--batch", "1", "--steps", "1"})
+              .code == 0);
+  const Ended ended = run_program("attention_maps", {shop / "long", "--out", shop / "drawn"});
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+}
+
 TEST_CASE("attention_maps: another data set than the one that the model learned from is refused") {
   if (stand_in_hidden("")) return;
   const Workshop shop;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -69,13 +70,17 @@ std::vector<FinishedRun> finished_runs(const fs::path& folder, TaskKind kind) {
   const std::string program = programs_of(task_names(kind).front());
   std::vector<FinishedRun> runs;
   std::error_code error;
-  fs::recursive_directory_iterator entries(folder, error);
+  fs::recursive_directory_iterator entries(folder, fs::directory_options::skip_permission_denied, error);
   if (error)
     throw IoError(
         fmt::format("--out {}: {}; name a folder with runs of {}", folder.string(), error.message(), program));
+  std::set<fs::path>
+      folders;  // sorted, because the file system's order is arbitrary and the first of equal runs counts
   for (const fs::directory_entry& entry : entries) {
-    if (entry.path().filename() != kResults) continue;
-    if (auto run = finished_run(entry.path().parent_path(), kind)) runs.push_back(std::move(*run));
+    if (entry.path().filename() == kResults) folders.insert(entry.path().parent_path());
+  }
+  for (const fs::path& each : folders) {
+    if (auto run = finished_run(each, kind)) runs.push_back(std::move(*run));
   }
   if (runs.empty()) {
     throw IoError(

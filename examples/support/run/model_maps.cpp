@@ -48,6 +48,8 @@ Settings source_of(const std::filesystem::path& folder, const ModelMaps& model, 
   return settings;
 }
 
+constexpr size_t kMostTokens = 1024;  // a larger picture cannot be read
+
 std::string prompt_for(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                        const Settings& machine) {
   if (input.prompt) {
@@ -58,7 +60,7 @@ std::string prompt_for(const std::filesystem::path& folder, ModelMaps& model, co
   check_data(folder, model, source.name);
   model.input = "the beginning of the validation text";
   const auto text = source.text.validation();
-  const auto length = std::min(text.size(), static_cast<size_t>(model.settings.context));
+  const auto length = std::min({text.size(), static_cast<size_t>(model.settings.context), kMostTokens});
   return source.text.vocabulary().decode(text.first(length));
 }
 
@@ -78,7 +80,6 @@ std::vector<nn::AttentionMap> maps_while(const Run& run) {
 
 void show_text(const std::filesystem::path& folder, ModelMaps& model, const MapInput& input,
                const Settings& machine) {
-  constexpr size_t kMostTokens = 1024;  // a larger picture cannot be read
   const std::string prompt = prompt_for(folder, model, input, machine);
   if (prompt.empty()) throw ValueError("the prompt is empty; give at least one character");
   const TrainedTextModel trained(folder, machine);

@@ -95,13 +95,21 @@ void train_and_report(const Settings& settings, const TrainProgram& program) {
 }
 
 /// Throws UsageError for flags that would change a resumed run's settings. Only its length may change.
-void refuse_changes(const CLI::App& app, const Settings& asked, const Settings& stored) {
+void refuse_changes(const CLI::App& app, Settings asked, const Settings& stored) {
+  const auto has_flag = [&](const std::string& flag) { return app.get_option_no_throw(flag) != nullptr; };
+  const auto is_given = [&](const std::string& flag) { return has_flag(flag) && app.count(flag) > 0; };
+  // Flags without a mechanism's name are those of the run's mechanisms.
+  if (!is_given("--attention")) asked.attention = stored.attention;
+  if (!is_given("--decoder-attention")) asked.summary.decoder_attention = stored.summary.decoder_attention;
+  if (!is_given("--cross")) asked.summary.cross = stored.summary.cross;
   const nlohmann::json now = to_json(asked), before = to_json(stored);
   for (const CLI::Option* option : app.get_options()) {
     std::string field = option->get_single_name();
     std::replace(field.begin(), field.end(), '-', '_');
     if (field == "steps" || field == "epochs" || option->count() == 0) continue;
-    for (const std::string& name : {field, "decoder_" + field, "cross_" + field}) {
+    for (const std::string part : {"", "decoder", "cross"}) {
+      if (!part.empty() && has_flag("--" + part + "-" + option->get_single_name())) continue;
+      const std::string name = part.empty() ? field : part + "_" + field;
       if (!now.contains(name) || now[name] == before.value(name, nlohmann::json())) continue;
       throw UsageError(fmt::format("--{} {}: the run in {} keeps what it has, {}; leave the flag out",
                                    option->get_single_name(), now[name].dump(), asked.out.string(),

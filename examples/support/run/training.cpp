@@ -103,6 +103,15 @@ std::unique_ptr<RunFolder> folder_of_rank(const Settings& settings, const Task& 
   return folder;
 }
 
+/// The results that a finished run has written. None if they are damaged: then they are written anew.
+std::optional<Results> results_before(const std::filesystem::path& folder) {
+  try {
+    return read_results(folder);
+  } catch (const IoError&) {
+    return std::nullopt;
+  }
+}
+
 /// The training loop of one run: begin(), step() until done(), finish().
 class Run {
  public:
@@ -192,8 +201,10 @@ void Run::resume() {
   check_profile(s_, steps_ - at_.step);
   if (!folder_) return;
   folder_->go_on(!done());
-  // The first checkpoint was written before the first evaluation. That may be the best one, so it is repeated.
-  result_.history = folder_->rewind(best_ && at_.step == 0 ? -1 : at_.step);
+  // A checkpoint from before the evaluation of its step has neither the new sum of losses nor the best weights, so
+  // that evaluation is repeated, even if an earlier resumed run made it. The first checkpoint is always from before.
+  const bool is_before_evaluation = at_.loss_count > 0 || (best_ && at_.step == 0);
+  result_.history = folder_->rewind(is_before_evaluation ? at_.step - 1 : at_.step);
   result_.losses = folder_->rewind_losses(at_.step);
   if (result_.history.empty()) return;  // the run ended before its first evaluation
   const Metrics& last = result_.history.back();
@@ -288,7 +299,7 @@ TrainingResult Run::finish() {
   result_.constant_accuracy = task_.constant_accuracy();
   if (!folder_) return std::move(result_);
   result_.tokens_per_second = tokens_per_second();
-  if (const auto before = step_times_.empty() ? read_results(folder_->path()) : std::nullopt) {
+  if (const auto before = step_times_.empty() ? results_before(folder_->path()) : std::nullopt) {
     result_.ms_per_step = before->ms_per_step;  // the run was finished already, and no step has been made since
     result_.processes = before->processes;
   } else {

@@ -8,12 +8,13 @@ namespace linnet::examples {
 void require_event_files() {
   throw UsageError(
       "--tensorboard: linnet was built without protobuf; install libprotobuf-dev and protobuf-compiler, then "
-      "configure "
-      "and build again");
+      "configure and build again");
 }
 
 EventFile::EventFile(const std::filesystem::path&) { require_event_files(); }
 
-void EventFile::add(int64_t, const std::vector<std::pair<std::string, double>>&) const { require_event_files(); }
+void EventFile::add(int64_t, const std::vector<std::pair<std::string, double>>&, double) const {
+  require_event_files();
+}
 
 }  // namespace linnet::examples

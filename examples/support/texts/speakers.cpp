@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
+#include <linnet/core/files/utf8.h>
 
 namespace linnet::examples {
 namespace {
@@ -20,7 +21,9 @@ std::vector<LabelledText> speeches_in(const std::filesystem::path& path) {
   std::vector<LabelledText> speeches;
   bool begins = true;  // after an empty line
   int64_t number = 0;
-  for (std::string_view rest = play; !rest.empty();) {
+  std::string_view rest = play;
+  if (rest.starts_with(linnet::detail::kByteOrderMark)) rest.remove_prefix(linnet::detail::kByteOrderMark.size());
+  while (!rest.empty()) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);

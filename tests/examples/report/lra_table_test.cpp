@@ -239,3 +239,16 @@ TEST_CASE("lra --table and --figures leave bad runs out, and go on") {
     CHECK(contains(ended.err, "metrics.jsonl"));
   }
 }
+
+TEST_CASE("lra --table: a closed folder is passed over, and of equal runs the first by its name counts") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"f", "e", "d", "c", "b", "a"}) {
+    write_run(folder / name, {.settings = settings_for("listops", "lra-listops-small", "softmax"),
+                              .accuracy = name == "a" ? 0.4 : 0.1});
+  }
+  fs::create_directory(folder / "closed");
+  fs::permissions(folder / "closed", fs::perms::none);  // root reads it nevertheless
+  const TableText table = table_of(folder.path());
+  fs::permissions(folder / "closed", fs::perms::owner_all);
+  CHECK(contains(table.own, "\nsoftmax 1 40.00 "));
+}

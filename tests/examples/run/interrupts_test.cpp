@@ -29,16 +29,20 @@ struct OneWeight : nn::Module {
   Tensor w;
 };
 
-/// A task of one weight. Evaluation number `interrupts_at`, counted from 0, is interrupted halfway.
+/// A task of one weight. Evaluation number `interrupts_at`, counted from 0, is interrupted halfway. With `dies`, its
+/// first training step kills the process.
 class Interrupting : public Task {
  public:
-  explicit Interrupting(int64_t interrupts_at = -1) : interrupts_at_(interrupts_at) {}
+  explicit Interrupting(int64_t interrupts_at = -1, bool dies = false) : interrupts_at_(interrupts_at), dies_(dies) {}
   OneWeight& model() override { return model_; }
   nn::Batch batch(int64_t index) override {
     const Tensor x = full({}, static_cast<double>(1 + index));
     return {x, x};
   }
-  Tensor loss(const nn::Batch& batch) override { return batch.inputs * model_.w; }
+  Tensor loss(const nn::Batch& batch) override {
+    if (dies_) std::raise(SIGKILL);
+    return batch.inputs * model_.w;
+  }
   Evaluation evaluate(int64_t) override {
     const int64_t number = evaluations_++;
     const Figures sums = sums_of_batches(2, [&](int64_t i) {
@@ -55,6 +59,7 @@ class Interrupting : public Task {
 
  private:
   int64_t interrupts_at_, evaluations_ = 0;
+  bool dies_;
   Generator rng_{1};
   OneWeight model_{rng_};
 };
@@ -161,6 +166,30 @@ TEST_CASE("Ctrl-C during an evaluation: a resumed run makes it again, and ends a
   CHECK(metrics_after(1, "stopped at step 2 of 4; go on with: train --resume") == whole);
   CHECK(metrics_after(2, "stopped at step 4 of 4; go on with: train --resume") == whole);
   CHECK(metrics_after(3, "stopped at step 4 of 4; go on with: train --resume") == whole);
+}
+
+TEST_CASE("Ctrl-C during an evaluation, and a kill after the resumed run made it: the next run makes it again") {
+  const linnet::test::TemporaryFolder folder;
+  Settings parts = four_steps(folder / "parts"), whole = four_steps(folder / "whole");
+  CHECK(interrupted_says([&] {
+          Interrupting task(1);
+          train(task, parts);
+        }) == "stopped at step 2 of 4; go on with: train --resume");
+  parts.resume = true;
+  CHECK(interrupted_says([&] {
+          Interrupting task(-1, true);
+          train(task, parts);
+        }) == fmt::format("signal {}", SIGKILL));
+  REQUIRE(read_metrics(parts.out).back().step == 2);
+  for (const Settings& settings : {parts, whole}) {
+    const linnet::test::Quiet quiet;
+    Interrupting task;
+    train(task, settings);
+  }
+  const std::vector<Metrics> a = read_metrics(parts.out), b = read_metrics(whole.out);
+  REQUIRE(a.size() == 3);
+  REQUIRE(b.size() == 3);
+  for (size_t i = 1; i < a.size(); ++i) CHECK(a[i].train_loss == b[i].train_loss);
 }
 
 }  // namespace linnet::examples

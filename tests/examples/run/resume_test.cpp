@@ -236,6 +236,29 @@ TEST_CASE("--resume: the seconds of steps that were made before the first evalua
   CHECK(last_metrics(shop / "older")["seconds"] == 0);
 }
 
+TEST_CASE("--resume of a finished run writes a damaged results.json anew") {
+  const Workshop shop;
+  REQUIRE(run_program("train_text", shop.tiny("run")).code == 0);
+  const auto results = [&] { return nlohmann::json::parse(read_bytes(shop / "run/results.json")); };
+  const nlohmann::json before = results();
+  write_bytes(shop / "run/results.json", "{");
+  REQUIRE(run_program("train_text", {"--resume", "--out", shop / "run"}).code == 0);
+  CHECK(results()["loss"] == before["loss"]);
+  CHECK(results()["ms_per_step"] > 0);
+}
+
+TEST_CASE("--resume: options of a mechanism that is not the default one may be given again") {
+  const Workshop shop;
+  REQUIRE(
+      run_program("train_text", shop.tiny("run") + Arguments{"--attention", "longformer", "--window", "2"}).code ==
+      0);
+  const Arguments again{"--resume", "--out", shop / "run"};
+  REQUIRE(run_program("train_text", again + Arguments{"--window", "2"}).code == 0);
+  const Ended refused = run_program("train_text", again + Arguments{"--window", "4"});
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("--window 4: the run in") != std::string::npos);
+}
+
 TEST_CASE("--resume with other threads: config.json has both, and a finished run keeps its own") {
   const Workshop shop;
   const fs::path run = shop / "run";

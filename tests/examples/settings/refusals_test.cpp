@@ -242,6 +242,8 @@ TEST_CASE("sample refuses flags out of range") {
     check_usage("sample", run_program("sample", flags), part);
   };
   refused({}, "model");
+  refused({""}, "model: it names no file or folder");
+  check_usage("attention_maps", run_program("attention_maps", {""}), "models: it names no file or folder");
   refused({"folder", "--tokens", "-1"}, "--tokens");
   refused({"folder", "--temperature", "-1"}, "--temperature");
   refused({"folder", "--temperature", "nan"}, "--temperature");

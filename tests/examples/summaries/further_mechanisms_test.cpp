@@ -86,6 +86,23 @@ TEST_CASE("summarise: options of a decoder's mechanisms that cannot be") {
   refused({"--decoder-attention", "longformer", "--hashes", "2"}, "--hashes 2 does not apply to --attention softmax");
 }
 
+TEST_CASE("summarise --resume: a flag with the run's own value is taken, whatever the decoder has") {
+  const Workshop shop;
+  const Arguments run{"--task", "sort", "--out", shop / "run"};
+  done("summarise",
+       run + Arguments{"--layers", "1", "--decoder-layers", "2", "--decoder-attention", "longformer", "--window", "2",
+                       "--width", "16", "--heads", "2", "--steps", "2", "--batch", "8", "--eval-every", "2"});
+  for (const Arguments& flag : {Arguments{"--layers", "1"}, {"--attention", "softmax"}, {"--window", "2"}}) {
+    done("summarise", run + Arguments{"--resume"} + flag);
+  }
+  const auto refused = [&](const Arguments& flags, const std::string& part) {
+    check_refused(run_program("summarise", run + Arguments{"--resume"} + flags), 2, part);
+  };
+  refused({"--layers", "2"}, "--layers 2: the run in " + (shop / "run").string() + " keeps what it has, 1;");
+  refused({"--window", "4"}, "--window 4: the run in " + (shop / "run").string() + " keeps what it has, 2;");
+  refused({"--decoder-attention", "linear"}, "keeps what it has, \"longformer\";");
+}
+
 TEST_CASE("summarise: a flag of the decoder's mechanism changes the model, in the program and when it goes on") {
   const Workshop shop;
   const auto flags = [&](const std::string& out, const std::string& window) {

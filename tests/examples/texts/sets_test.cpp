@@ -103,6 +103,9 @@ TEST_CASE("speakers: the ten with most speeches, each divided by the place in th
   CHECK(!texts.contains("Rare"));
   CHECK(parts.train.front().place == (folder / "p.txt").string() + ", line 4");
 
+  write_bytes(folder / "p.txt", "\xEF\xBB\xBF" + play({"A", "B"}, 20));
+  CHECK(read_speakers(folder / "p.txt").train.size() == 32);
+
   const auto refused = [&](const std::string& text, const std::string& part) {
     write_bytes(folder / "p.txt", text);
     CHECK_THROWS_WITH_AS(read_speakers(folder / "p.txt"), doctest::Contains(part.c_str()), IoError);
