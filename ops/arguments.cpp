@@ -26,6 +26,13 @@ Tensor dense_rows(const Tensor& x) {
   return detail::as_strided(dense(x), {rows_of(x), width}, {width, 1}, 0);
 }
 
+int64_t sum_of_sizes(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  throw MemoryError(
+      fmt::format("the result has a dim of {} and {} more elements, more than 64 bits can count", a, b));
+}
+
 Tensor in_computed(const Tensor& x) { return x.to(computed_in(x.dtype())); }
 
 }  // namespace linnet::detail

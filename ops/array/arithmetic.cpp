@@ -325,6 +325,12 @@ Tensor& edit(Edited x, const Y& y, char sign, F&& f) {
   }
   const NoGrad no_grad;
   const Tensor result = f(x.tensor, y);
+  if (x.is_temporary && detail::owns_elements_alone(x.tensor)) {
+    throw ValueError(
+        fmt::format("the left side is a copy, so the edit would be lost; to edit x where a mask is true, write "
+                    "x.copy_(where(mask, x {} y, x))",
+                    sign));
+  }
   if (!(result.shape() == x.tensor.shape())) {
     throw ShapeError(fmt::format("the result has shape {}, which does not fit into x{}; write x = x {} y",
                                  to_string(result.shape()), to_string(x.tensor.shape()), sign));

@@ -37,7 +37,7 @@ Tensor div(Scalar a, const Tensor& b, Where where = {});
 /// a − ⌊a/b⌋·b: the rest of a beyond a whole multiple of b. It has b's sign. NaN for a floating b = 0; PyTorch's is
 /// NaN also if a/b overflows.
 ///
-/// Gradient: for a the cotangent, for b −⌊a/b⌋ times the cotangent, which costs as much as `floor_divide`.
+/// Gradient: to a that of the result, to b −⌊a/b⌋ times that, which costs as much as `floor_divide`.
 /// Cost: an integer tensor b is first searched for 0; from a GPU it is copied to the CPU for that.
 /// Throws: ValueError for an integer b = 0; in a Recording also for an integer tensor b that is not a view of its
 /// inputs.
@@ -111,19 +111,21 @@ Tensor operator-(Operand x);
 
 /// The left side of an edit in place. It may be a view, as in `x[0] += 1`.
 struct Edited {
-  Tensor& tensor;  ///< the tensor that is edited
-  Where where;     ///< the line of the expression
+  Tensor& tensor;             ///< the tensor that is edited
+  Where where;                ///< the line of the expression
+  bool is_temporary = false;  ///< whether nothing else keeps it, as in `x[0] += 1`
 
   Edited(Tensor& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor): converting is its task
       : tensor(tensor_), where(where_) {}
   Edited(Tensor&& tensor_, Where where_ = {})  // NOLINT(google-explicit-constructor)
-      : tensor(tensor_), where(where_) {}
+      : tensor(tensor_), where(where_), is_temporary(true) {}
 };
 
 /// `x += y` writes `x + y` into x's elements, by the rules of `copy_`.
 ///
 /// Throws: ShapeError where the result has another shape than x; AutogradError where ops are recorded and x or y
-/// requires a gradient. Write `x = x + y` there.
+/// requires a gradient. Write `x = x + y` there. ValueError for an x that is a copy and no view, such as
+/// `a.masked_select(mask)`, since the edit would be lost.
 Tensor& operator+=(Edited x, const Tensor& y);
 Tensor& operator+=(Edited x, Scalar y);
 Tensor& operator-=(Edited x, const Tensor& y);

@@ -1,18 +1,21 @@
 #include <linnet/ops/array/arrange.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/join.h>
+#include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/indexing.h>
 
 namespace linnet {
 namespace {
 
 /// The places of elements that are each repeated: 0, 0, 0, 1, … for repeats {3, …}. `size` is that of the dim.
-std::vector<int64_t> repeated_places(const Tensor& repeats, int64_t size) {
+Tensor repeated_places(const Tensor& repeats, int64_t size) {
   if (!is_integer(repeats.dtype())) {
     throw DTypeError(fmt::format("repeats is {}; numbers of repeats are int64 or int32", name_of(repeats.dtype())));
   }
@@ -21,12 +24,17 @@ std::vector<int64_t> repeated_places(const Tensor& repeats, int64_t size) {
                                  to_string(repeats.shape()), size));
   }
   const std::vector<int64_t> numbers = repeats.to_vector<int64_t>();
-  std::vector<int64_t> places;
+  const auto times = [&](int64_t i) { return numbers[numbers.size() == 1 ? 0 : static_cast<size_t>(i)]; };
+  int64_t count = 0;
   for (int64_t i = 0; i < size; ++i) {
-    const int64_t times = numbers[numbers.size() == 1 ? 0 : static_cast<size_t>(i)];
-    if (times < 0) throw ValueError(fmt::format("an element is repeated {} times; at least 0 are needed", times));
-    places.insert(places.end(), static_cast<size_t>(times), i);
+    if (times(i) < 0) {
+      throw ValueError(fmt::format("an element is repeated {} times; at least 0 are needed", times(i)));
+    }
+    count = detail::sum_of_sizes(count, times(i));
   }
+  Tensor places = Tensor::empty({count}, DType::int64);
+  auto place = places.mutable_data<int64_t>().begin();
+  for (int64_t i = 0; i < size; ++i) place = std::fill_n(place, times(i), i);
   return places;
 }
 
@@ -116,7 +124,7 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<i
   const Call call("repeat_interleave", where);
   if (!dim) return repeat_interleave(x.flatten(), repeats, 0);
   const int axis = normalise_dim(*dim, x.rank());
-  const Tensor places = tensor(repeated_places(repeats, x.shape()[axis])).to(x.device());
+  const Tensor places = repeated_places(repeats, x.shape()[axis]).to(x.device());
   return detail::select_slices(x, axis, places);
 }
 

@@ -309,7 +309,7 @@ Tensor diag(const Tensor& x, int64_t diagonal, Where where) {
         fmt::format("x{} has rank {}; 1 or 2 is needed, or use x.diagonal()", to_string(x.shape()), x.rank()));
   }
   const Tensor square = triu(tril(x.expand({x.numel(), x.numel()})));
-  const int64_t right = std::max<int64_t>(diagonal, 0), down = std::max<int64_t>(-diagonal, 0);
+  const int64_t right = std::max<int64_t>(diagonal, 0), down = std::max<int64_t>(-std::max(diagonal, -INT64_MAX), 0);
   return pad(square, {right, down, down, right});
 }
 

@@ -11,6 +11,7 @@
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/math.h>
+#include <linnet/ops/detail/arguments.h>
 
 namespace linnet {
 namespace {
@@ -43,7 +44,7 @@ void check_widths(const Tensor& x, const Shape& widths) {
 
 /// Where the elements of a dim of size `size` come from, once it is continued by `before` and `after` elements.
 Tensor padded_source(PadMode mode, int64_t size, int64_t before, int64_t after) {
-  const Tensor place = arange(-before, size + after);
+  const Tensor place = arange(-before, detail::sum_of_sizes(size, after));
   switch (mode) {
     case PadMode::replicate: return clamp(place, 0, size - 1);
     case PadMode::circular: return remainder(place, size);
@@ -77,7 +78,7 @@ Tensor concat(const std::vector<Tensor>& tensors, int64_t dim, Where where) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     check_same_shape(first, tensors[i].shape(), i, axis);
     starts.push_back(shape[axis]);
-    shape[axis] += tensors[i].shape()[axis];
+    shape[axis] = detail::sum_of_sizes(shape[axis], tensors[i].shape()[axis]);
   }
   Tensor out = Tensor::empty(shape, op.common_dtype(), tensors[0].device());
   std::vector<int64_t> sizes;
@@ -112,7 +113,7 @@ Tensor pad(const Tensor& x, const Shape& widths, Scalar value, Where where) {
   Shape before = Shape::filled(x.rank(), 0);
   for (int i = 0; i < widths.rank(); ++i) {
     const int dim = x.rank() - 1 - i / 2;
-    shape[dim] += widths[i];
+    shape[dim] = detail::sum_of_sizes(shape[dim], widths[i]);
     if (i % 2 == 0) before[dim] = widths[i];
   }
   Tensor out = full(shape, value, x.dtype(), x.device());

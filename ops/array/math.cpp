@@ -177,7 +177,7 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
 Tensor nan_to_num(const Tensor& x, Scalar nan, std::optional<Scalar> posinf, std::optional<Scalar> neginf,
                   Where where) {
   const Call call("nan_to_num", where);
-  if (!is_floating(x.dtype())) return x;
+  if (!is_floating(x.dtype())) return x.clone();
   const double largest = detail::largest_finite(x.dtype());
   const Tensor without_nan = masked_fill(x, isnan(x), nan);
   const Tensor up_to_largest = masked_fill(without_nan, eq(x, INFINITY), posinf.value_or(largest));

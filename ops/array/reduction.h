@@ -8,8 +8,8 @@
 /// Reductions over `dims`, in any order; without dims, over all of them. A negative dim counts from the end. Sums
 /// have a fixed order, which does not depend on the number of threads.
 ///
-/// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. For a tensor of rank 0, dims 0 and −1 are accepted
-/// and change nothing. Dtypes: for bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
+/// Shapes: a reduced dim disappears, or has size 1 with `keepdim`. With rank 0, dims 0 and −1 change nothing.
+/// Dtypes: for bfloat16, `sum`, `mean`, `var` and `norm` compute in float32 and round the result.
 /// Gradient: any number of times, unless stated otherwise.
 /// Cost: one pass over the elements, forward and backward; two passes for `logsumexp` and for the gradient of
 /// `norm`, five for `var`.

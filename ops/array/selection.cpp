@@ -82,10 +82,11 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength, Where
     throw DTypeError(fmt::format("x is {}; it must be int64 or int32", name_of(x.dtype())));
   }
   const int64_t largest = x.numel() == 0 ? -1 : max(x).item<int64_t>();
-  const int64_t size = std::max(largest + 1, minlength);
-  const Tensor index = detail::checked_index(x, "x", {size}, "counts", 0);
+  // No memory has so many counts, so the bound of `largest` changes nothing but the error.
+  const int64_t size = std::max(std::min(largest, INT64_MAX - 1) + 1, minlength);
   const Tensor each = weights.defined() ? weights : ones(x.shape(), DType::int64, x.device());
-  return detail::scatter_add_elements(zeros({size}, each.dtype(), x.device()), 0, index, each);
+  const Tensor counts = zeros({size}, each.dtype(), x.device());
+  return detail::scatter_add_elements(counts, 0, detail::checked_index(x, "x", {size}, "counts", 0), each);
 }
 
 }  // namespace linnet

@@ -125,7 +125,8 @@ void check_interpolate(const Tensor& x, const InterpolateOptions& options) {
   if (options.align_corners && is_nearest) throw ValueError("align_corners is for the modes linear and cubic");
   if (!is_nearest) detail::check_floating(x.dtype());
   for (const int64_t size : options.size) {
-    if (size < 1) throw ValueError(fmt::format("size contains {}; at least 1 is needed", size));
+    if (size >= 1 && size <= INT32_MAX) continue;
+    throw ValueError(fmt::format("size contains {}; from 1 to {} are possible", size, INT32_MAX));
   }
   for (const double factor : options.scale_factor) {
     if (!(factor > 0) || std::isinf(factor)) {

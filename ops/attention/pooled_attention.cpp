@@ -38,6 +38,9 @@ void check_pooling(const TokenPooling& pooling, const Tensor& x) {
     throw ValueError(fmt::format("a pool of {} tokens with a stride of {}; both must be at least 1", pooling.kernel,
                                  pooling.stride));
   }
+  if (pooling.kernel > INT32_MAX) {
+    throw ValueError(fmt::format("a pool of {} tokens; at most {} are possible", pooling.kernel, INT32_MAX));
+  }
   if (pooling.kind != Kind::convolution) return;
   if (!pooling.weight.defined()) throw ValueError("pooling by convolution needs a weight [kernel, width]");
   const Shape wanted{pooling.kernel, x.size(3)};

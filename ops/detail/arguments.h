@@ -25,6 +25,11 @@ Tensor dense_rows(const Tensor& x);
 /// ⌈n / step⌉ for n ≥ 0, without overflow for any step of at least 1.
 constexpr int64_t ceil_div(int64_t n, int64_t step) { return n / step + (n % step != 0 ? 1 : 0); }
 
+/// a + b, the size of a dim.
+///
+/// Throws: MemoryError for more than 64 bits can count.
+int64_t sum_of_sizes(int64_t a, int64_t b);
+
 /// x in the dtype in which ops compute: float32 for bfloat16, x itself otherwise.
 Tensor in_computed(const Tensor& x);
 

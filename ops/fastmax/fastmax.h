@@ -41,7 +41,7 @@ enum class FastmaxForm {
                ///< number of times. No dropout
 };
 
-/// Which features the denominator uses under dropout.
+/// Which features the denominator (normaliser) of fastmax uses under dropout.
 enum class FastmaxNormaliser {
   clean,   ///< all features: the denominator cannot vanish, and the expected output is that without dropout
   shared,  ///< the kept ones, as in the numerator. Unstable: with the paper's scale, weights and denominators can
@@ -72,7 +72,7 @@ struct FastmaxOptions {
   /// Token dropout costs nothing.
   std::optional<FastmaxDropout> dropout_kind = {};
   FastmaxNormaliser dropout_normaliser = FastmaxNormaliser::clean;  ///< which denominator dropout uses
-  /// Draws the dropout masks: two draws when there is dropout, none otherwise.
+  /// Draws the dropout masks: takes two streams if there is dropout, none otherwise.
   Generator* generator = nullptr;
 };
 

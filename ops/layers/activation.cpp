@@ -189,7 +189,9 @@ Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
   }
   Shape along = Shape::filled(x.rank(), 1);
   if (weight.numel() != 1) along[1] = weight.numel();
-  return linnet::where(gt(x, 0), x, x * weight.view(along));
+  // Without the elements that keep their value: the weight's gradient would have 0·∞ for an infinite one.
+  const Tensor is_kept = gt(x, 0);
+  return linnet::where(is_kept, x, masked_fill(x, is_kept, 0) * weight.view(along));
 }
 
 Tensor gelu(const Tensor& x, Gelu kind, Where where) {

@@ -165,6 +165,9 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
                     "sides differently",
                     first, second, first, second));
   }
+  detail::check_at_least("stride", options.stride, 1);
+  detail::check_at_least("padding", padding.size, 0);
+  detail::check_at_least("dilation", options.dilation, 1);
   padding.size.height = 0;
   return checked_conv2d("conv1d", where, x.unsqueeze(2), weight.unsqueeze(2), bias,
                         {.stride = {1, options.stride},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include <linnet/core/tensor.h>
@@ -31,7 +32,8 @@ struct Padding2d {
   bool same = false;  ///< "same": `size` is not used
 
   Padding2d() = default;
-  constexpr Padding2d(int64_t both) : size(both) {}                            // NOLINT(google-explicit-constructor)
+  template <std::integral Size>  // so that a 0 is a number, and not a null pointer to a name
+  constexpr Padding2d(Size both) : size(static_cast<int64_t>(both)) {}         // NOLINT(google-explicit-constructor)
   constexpr Padding2d(int64_t height, int64_t width) : size(height, width) {}  ///< rows and columns
   constexpr Padding2d(Size2d size_) : size(size_) {}                           // NOLINT(google-explicit-constructor)
   /// Throws: ValueError unless it is "same" or "valid", which is 0.
@@ -77,7 +79,7 @@ struct ConvTranspose2dOptions {
   Size2d dilation = 1;        ///< the distance of neighbouring taps
 };
 
-/// The transpose of conv2d as a linear map, which is conv2d's gradient by its input: each pixel of x adds
+/// The transpose of conv2d as a linear map, which is conv2d's gradient to its input: each pixel of x adds
 /// weight · x to a window of the output.
 ///
 /// Shapes: x [B, C, H, W], weight [C, O/groups, R, S], bias [O] → [B, O, H', W'], where

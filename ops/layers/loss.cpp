@@ -214,7 +214,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOpt
   }
   if (options.reduction != Reduction::mean) return reduce(losses, options.reduction);
   return div(sum(losses),
-             counts.defined() ? sum(counts) : count_targets(targets, options.ignore_index, losses.dtype()));
+             counts.defined() ? sum(counts) : count_targets(column, options.ignore_index, losses.dtype()));
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction, Where where) {

@@ -41,6 +41,10 @@ Size2d check_pooling(const Tensor& x, const char* layout, int rank, const Pool2d
   detail::check_at_least("stride", {p.stride[0], p.stride[1]}, 1);
   detail::check_at_least("padding", padding, 0);
   detail::check_at_least("dilation", {p.dilation[0], p.dilation[1]}, 1);
+  if (kernel.height * kernel.width > INT32_MAX) {
+    throw ValueError(
+        fmt::format("a kernel of ({}, {}) has more than {} pixels", kernel.height, kernel.width, INT32_MAX));
+  }
   if (padding.height > kernel.height / 2 || padding.width > kernel.width / 2) {
     throw ValueError(
         fmt::format("padding ({}, {}) must be at most half of the kernel ({}, {}), or a window may see no pixel",
@@ -74,6 +78,10 @@ Pool2dParams params_of(const Size2d& kernel, const Pool2dOptions& options) {
 }
 
 Pool2dParams params_of(int64_t kernel, const Pool1dOptions& options) {
+  detail::check_at_least("kernel", kernel, 1);
+  detail::check_at_least("stride", options.stride.value_or(kernel), 1);
+  detail::check_at_least("padding", options.padding, 0);
+  detail::check_at_least("dilation", options.dilation, 1);
   return {{1, kernel}, {1, options.stride.value_or(kernel)}, {0, options.padding}, {1, options.dilation}};
 }
 

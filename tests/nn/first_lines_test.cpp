@@ -200,6 +200,9 @@ TEST_CASE("first lines: edits in place keep to the rules of copy_") {
   CHECK(values(x) == Doubles{2.5, 2, 12.5, 12});
   CHECK_THROWS_WITH_AS(x += ones({3, 2, 2}), doctest::Contains("the result has shape [3, 2, 2]"), ShapeError);
   CHECK_THROWS_AS(arange(3) += 0.5, DTypeError);
+  CHECK_THROWS_WITH_AS(x.masked_select(x > 0) += 1, doctest::Contains("+=: the left side is a copy"), ValueError);
+  CHECK_THROWS_AS(x.t().contiguous() *= 2, ValueError);
+  CHECK(values(x) == Doubles{2.5, 2, 12.5, 12});
 
   Tensor weight = ones({2}).set_requires_grad();
   CHECK_THROWS_WITH_AS(weight -= 0.1, doctest::Contains("write x = x - y, or edit under NoGrad"), AutogradError);

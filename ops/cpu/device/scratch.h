@@ -11,8 +11,9 @@ namespace linnet::cpu::LINNET_ISA {
 template <class T>
 class Scratch {
  public:
+  /// Throws: MemoryError.
   explicit Scratch(int64_t count)
-      : bytes_(count * static_cast<int64_t>(sizeof(T))),
+      : bytes_(bytes_of(count)),
         data_(bytes_ == 0 ? nullptr : static_cast<T*>(cpu_memory::allocate_scratch(bytes_))) {}
   ~Scratch() {
     if (data_ != nullptr) cpu_memory::deallocate_scratch(data_, bytes_);
@@ -24,6 +25,12 @@ class Scratch {
   T& operator[](int64_t i) const { return data_[i]; }
 
  private:
+  /// As many bytes as 64 bits can count, which no machine has, if they cannot count these.
+  static int64_t bytes_of(int64_t count) {
+    int64_t bytes = 0;
+    return __builtin_mul_overflow(count, static_cast<int64_t>(sizeof(T)), &bytes) ? INT64_MAX : bytes;
+  }
+
   int64_t bytes_;
   T* data_;
 };

@@ -191,7 +191,10 @@ TEST_CASE("nan_to_num: what replaces NaN and infinities, as in PyTorch") {
   CHECK(values(nan_to_num(tensor(at), 2, 3, -4)) == Doubles{2, 3, -4, 1.5});
   CHECK(values(nan_to_num(tensor(at), kInfinity, 3)) == Doubles{kInfinity, 3, -1.7976931348623157e308, 1.5});
   CHECK(gradient([](const Tensor& x) { return nan_to_num(x); }, at) == Doubles{0, 0, 0, 1});
-  CHECK(nan_to_num(arange(3), 0.5).to_vector<int64_t>() == Ints{0, 1, 2});
+  const Tensor integers = arange(3);
+  CHECK(nan_to_num(integers, 0.5).to_vector<int64_t>() == Ints{0, 1, 2});
+  nan_to_num(integers).fill_(7);  // a copy
+  CHECK(integers.to_vector<int64_t>() == Ints{0, 1, 2});
 }
 
 TEST_CASE("atan2: every quadrant, zeros of either sign, infinities") {

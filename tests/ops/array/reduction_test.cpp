@@ -96,6 +96,12 @@ TEST_CASE("reductions: a tensor of rank 0 along dims 0 and -1, as in PyTorch") {
   CHECK_THROWS_WITH_AS(sum(x, {0, -1}), doctest::Contains("name dim 0 of x[] twice"), ShapeError);
 }
 
+TEST_CASE("reductions: of a tensor of rank 0 they share no elements with it") {
+  const Tensor x = scalar(4);
+  for (Tensor y : {max(x, 0).values, min(x, -1).values, median(x, 0).values}) y.fill_(7);
+  CHECK(x.item() == 4);
+}
+
 TEST_CASE("reductions: dtypes") {
   CHECK(sum(tensor({1, 2, 3}, DType::int32)).dtype() == DType::int64);
   CHECK(sum(tensor({1, 0, 1}, DType::boolean)).item<int64_t>() == 2);

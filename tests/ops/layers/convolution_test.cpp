@@ -238,6 +238,21 @@ TEST_CASE("convolutions say what is wrong") {
                   ShapeError);
 }
 
+TEST_CASE("convolutions and poolings of one dim name the numbers that were given") {
+  const Tensor x = ones({1, 1, 4}), weight = ones({1, 1, 2});
+  CHECK_THROWS_WITH_AS(conv1d(x, weight, {}, {.stride = 0}, {"a.cpp", 1}),
+                       "conv1d: stride must be at least 1, not 0 (a.cpp:1)", ValueError);
+  CHECK_THROWS_WITH_AS(conv1d(x, weight, {}, {.padding = -1}, {"a.cpp", 1}),
+                       "conv1d: padding must be at least 0, not -1 (a.cpp:1)", ValueError);
+  CHECK_THROWS_WITH_AS(max_pool1d(x, 0, {}, {"a.cpp", 1}), "max_pool1d: kernel must be at least 1, not 0 (a.cpp:1)",
+                       ValueError);
+}
+
+TEST_CASE("a padding of 0 can be written") {
+  const Tensor x = ones({1, 1, 3, 3}), weight = ones({1, 1, 2, 2});
+  CHECK(same_bits(conv2d(x, weight, {}, {.padding = 0}), conv2d(x, weight)));
+}
+
 TEST_CASE("poolings refuse a window that sees only padding") {
   const Tensor pixel = uniform({1, 1, 1}, 1), image = uniform({1, 1, 3, 8}, 2);
   CHECK_THROWS_WITH_AS(
@@ -254,6 +269,7 @@ TEST_CASE("poolings refuse a window that sees only padding") {
 }
 
 TEST_CASE("poolings say what is wrong") {
+  CHECK_THROWS_AS(max_pool2d(ones({1, 1, 1, 1}), 46341, {.padding = 23170}), ValueError);
   const Tensor x = uniform({2, 3, 8, 8}, 1);
   CHECK_THROWS_WITH_AS(max_pool2d(x, 2, {.padding = 2}, {"a.cpp", 1}),
                        "max_pool2d: padding (2, 2) must be at most half of the kernel (2, 2), or a window may see no "

@@ -153,6 +153,12 @@ TEST_CASE("nll_loss leaves out ignored rows, and classes that are ruled out") {
   CHECK(nll_loss(zeros({2, 0}), labels({-100, -100}), {.reduction = Reduction::sum}).item<float>() == 0);
 }
 
+TEST_CASE("nll_loss of int32 targets takes an ignore_index beyond int32") {
+  const Tensor log_probs = log_softmax(tensor({{1.0, 2.0, 4.0}, {3.0, 1.0, 0.5}}), -1);
+  const double wanted = nll_loss(log_probs, tensor<int64_t>({1, 2})).item();
+  CHECK(nll_loss(log_probs, tensor<int32_t>({1, 2}), {.ignore_index = INT64_MIN}).item() == wanted);
+}
+
 TEST_CASE("nll_loss says what does not fit") {
   const Tensor log_probs = zeros({2, 3});
   CHECK_THROWS_WITH_AS(

@@ -134,6 +134,12 @@ TEST_CASE("prelu, distances and their losses: arguments that do not fit") {
   CHECK(same(normalize(zeros({1, 2})), zeros({1, 2})));
 }
 
+TEST_CASE("prelu: an infinite element that keeps its value leaves the weight's gradient as it is") {
+  const Tensor weight = full({1}, 0.5).set_requires_grad();
+  backward(minimum(prelu(tensor<float>({INFINITY, -2}), weight), 6).sum());
+  CHECK(weight.grad().item() == -2);
+}
+
 TEST_CASE("margin_ranking_loss and triplet_margin_loss: ties have a gradient") {
   Tensor a = ones({1}).set_requires_grad(), b = ones({1}).set_requires_grad();
   backward(margin_ranking_loss(a, b, ones({1})));
