@@ -233,29 +233,32 @@ Checkpoint& Checkpoint::add(const std::string& name, Generator& generator) {
 Checkpoint& Checkpoint::add(const std::string& name, Loader& loader) {
   const std::string epoch = name + "_epoch", batch = name + "_batch", order = name + "_order";
   const std::string examples = name + "_examples";
-  return add_part(
-      {.name = name,
-       .save =
-           [&loader, epoch, batch, order, examples](Safetensors& content) {
-             const Loader::Position position = loader.position();
-             content.metadata[epoch] = fmt::to_string(position.epoch);
-             content.metadata[batch] = fmt::to_string(position.batch);
-             content.metadata[examples] = fmt::to_string(position.examples);
-             content.metadata[order] = order_of(loader);
-           },
-       .load =
-           [this, &loader, epoch, batch, order, examples](const Safetensors& content) {
-             check_same_order(loader, text_in(content, order));
-             const bool is_old = !content.metadata.contains(examples);  // the file of an older version
-             loader.seek({number_in<int64_t>(content, epoch), number_in<int64_t>(content, batch),
-                          is_old ? 0 : number_in<int64_t>(content, examples)});
-           },
-       .remember =
-           [&loader] {
-             // Without the number of examples, because the data set may have grown since the epoch began.
-             return Undo([&loader, before = loader.position()] { loader.seek({before.epoch, before.batch}); });
-           }},
-      {epoch, batch, order, examples});
+  return add_part({.name = name,
+                   .save =
+                       [&loader, epoch, batch, order, examples](Safetensors& content) {
+                         const Loader::Position position = loader.position();
+                         content.metadata[epoch] = fmt::to_string(position.epoch);
+                         content.metadata[batch] = fmt::to_string(position.batch);
+                         content.metadata[examples] = fmt::to_string(position.examples);
+                         content.metadata[order] = order_of(loader);
+                       },
+                   .load =
+                       [this, &loader, epoch, batch, order, examples](const Safetensors& content) {
+                         check_same_order(loader, text_in(content, order));
+                         const bool is_old = !content.metadata.contains(examples);  // the file of an older version
+                         loader.seek({number_in<int64_t>(content, epoch), number_in<int64_t>(content, batch),
+                                      is_old ? 0 : number_in<int64_t>(content, examples)});
+                       },
+                   .remember =
+                       [&loader] {
+                         // With the order of the epoch, because the data set may have grown since it began.
+                         return Undo([&loader, before = loader.position_, order = loader.order_]() mutable {
+                           loader.stop_workers();
+                           loader.position_ = before;
+                           loader.order_.swap(order);
+                         });
+                       }},
+                  {epoch, batch, order, examples});
 }
 
 Safetensors Checkpoint::content() const {

@@ -164,6 +164,11 @@ void AttentionState::select(const Tensor& rows, const Tensor& memory_rows, Where
     throw ShapeError(fmt::format("{} sequences cannot be divided among {} memories; select the same number for each",
                                  rows.numel(), memories));
   }
+  // Rows that do not exist are noticed before any tensor changes.
+  if (of_memory_ || tokens_ > 0) index_select(zeros({batch_}, DType::boolean, rows.device()), 0, rows);
+  if (of_memory_ && memory_rows.defined()) {
+    index_select(zeros({memories_}, DType::boolean, memory_rows.device()), 0, memory_rows);
+  }
   visit([&](Tensor& tensor, bool of_memory) {
     const Tensor& selected = of_memory ? memory_rows : rows;
     if (tensor.defined() && selected.defined()) tensor = index_select(tensor, 0, selected);
@@ -275,7 +280,11 @@ Qkv QkvAttention::project_cross(const Tensor& x, const Tensor& memory) const {
 }
 
 AttentionMaps::AttentionMaps() : outer_(std::exchange(collection, this)) {}
-AttentionMaps::~AttentionMaps() { collection = outer_; }
+AttentionMaps::~AttentionMaps() {
+  AttentionMaps** link = &collection;  // to this one, which need not be the innermost
+  while (*link != nullptr && *link != this) link = &(*link)->outer_;
+  if (*link == this) *link = outer_;
+}
 
 std::vector<Setting> Attention::settings() const {
   return {{"mechanism", config_.mechanism},

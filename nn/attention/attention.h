@@ -51,6 +51,7 @@ class AttentionState {
   virtual ~AttentionState() = default;
 
   int64_t tokens() const { return tokens_; }  ///< the number of tokens seen so far
+  int64_t batch() const { return batch_; }    ///< the number of sequences
 
   /// Reorders, repeats or drops sequences: the new sequence i continues the old sequence rows[i]. `memory_rows` does
   /// the same for the memories of cross-attention; without it they stay as they are and are not copied.

@@ -104,7 +104,8 @@ void Loader::seek(Position position, Where where) {
                     position.examples, size, position.examples));
   }
   const int64_t batches = batches_of(size, options_);  // the epoch that is under way may have fewer examples
-  if (position.epoch < 0 || position.batch < 0 || position.batch > batches) {
+  constexpr int64_t kMostEpochs = INT64_MAX / 2;       // those after it can be counted too
+  if (position.epoch < 0 || position.epoch > kMostEpochs || position.batch < 0 || position.batch > batches) {
     throw ValueError(
         fmt::format("there is no batch {} of epoch {}: an epoch has {}", position.batch, position.epoch, batches));
   }

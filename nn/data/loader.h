@@ -100,7 +100,7 @@ class Loader {
   /// Continues from a position. If it is inside an epoch and has a number of examples, the data set must have as
   /// many, because other numbers have another order.
   ///
-  /// Throws: ValueError for a data set of another size, and for a batch past the end of the epoch.
+  /// Throws: ValueError for a data set of another size, and for a batch or an epoch that cannot be.
   void seek(Position position, Where where = {});
 
   /// The iterator of a range-for.
@@ -134,6 +134,8 @@ class Loader {
   std::optional<Batch> next();
 
  private:
+  friend class Checkpoint;  // which undoes a load that fails
+
   /// A batch, or the error that prevented it. Both are empty while a worker prepares the batch.
   struct Made {
     std::optional<Batch> batch;

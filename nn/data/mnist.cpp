@@ -24,8 +24,12 @@ constexpr float kStd = 0.3081f;
 /// The reason why pixels and labels do not fit together; empty if they do.
 std::string problem_with(size_t pixels, size_t labels, int64_t height, int64_t width) {
   if (height < 1 || width < 1) return fmt::format("images of {}×{} pixels are empty", height, width);
-  if (pixels == labels * static_cast<size_t>(height * width)) return "";
-  return fmt::format("{} pixels are not {} for each of {} labels", pixels, height * width, labels);
+  int64_t each = 0;
+  if (__builtin_mul_overflow(height, width, &each))
+    return fmt::format("images of {}×{} pixels are too large", height, width);
+  size_t all = 0;
+  if (!__builtin_mul_overflow(labels, static_cast<size_t>(each), &all) && pixels == all) return "";
+  return fmt::format("{} pixels are not {} for each of {} labels", pixels, each, labels);
 }
 
 /// The file of `kind`, an array of `rank` dims, for the half of the data (train or test) that `half` matches.

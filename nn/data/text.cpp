@@ -185,9 +185,9 @@ CharText::CharText(std::string_view text, const TextOptions& options)
 }
 
 CharText CharText::read(const fs::path& path, const TextOptions& options) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  const bool is_folder = fs::is_directory(path);
-  if (fs::is_character_file(path)) throw IoError(fmt::format("{} is a device, not a text", path.string()));
+  std::error_code ignored;  // read_file says why a path cannot be read
+  const bool is_folder = fs::is_directory(path, ignored);
+  if (fs::is_character_file(path, ignored)) throw IoError(fmt::format("{} is a device, not a text", path.string()));
   std::string text;
   int64_t dropped_marks = 0;
   for (const fs::path& file : is_folder ? texts_in(path) : std::vector{path}) {
@@ -197,8 +197,8 @@ CharText CharText::read(const fs::path& path, const TextOptions& options) {
       if (valid < content.size()) {
         throw IoError(fmt::format("{}: {}; {}", file.string(), not_utf8(content, valid), remedy_for(content)));
       }
-      if (content.starts_with(kByteOrderMark)) {
-        content.erase(0, kByteOrderMark.size());
+      if (content.starts_with(detail::kByteOrderMark)) {
+        content.erase(0, detail::kByteOrderMark.size());
         ++dropped_marks;
       }
     }

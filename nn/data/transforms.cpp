@@ -95,10 +95,11 @@ Transform random_horizontal_flip(double p, Where where) {
 }
 
 Batch TransformedDataset::collate(std::span<const int64_t> indices, RandomKey key) const {
-  Batch batch = data_.collate(indices, key);
+  // The data set and each transform draw from streams of their own: the data set may have transforms too.
+  const RandomKey own{key.seed, ~key.stream};
+  Batch batch = data_.collate(indices, detail::key_of_block(own, transforms_.size()));
   for (size_t i = 0; i < transforms_.size(); ++i) {
-    // The inverted stream number gives transforms other streams than the data set, which draws from `key`.
-    batch.inputs = transforms_[i](batch.inputs, detail::key_of_block({key.seed, ~key.stream}, i));
+    batch.inputs = transforms_[i](batch.inputs, detail::key_of_block(own, i));
   }
   return batch;
 }

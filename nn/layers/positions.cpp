@@ -61,11 +61,11 @@ Tensor PositionEmbedding::operator()(const Tensor& x, int64_t start, Where where
   const DType dtype = computed_in(x.dtype());
   switch (kind_) {
     case Positions::learned:
+      if (start < 0) throw ValueError(fmt::format("positions begin at 0, not at {}", start));
       if (start + tokens > length_) {
         throw ValueError(
-            fmt::format("{} tokens, but learned positions end at {}; shorten the text, build the model for a "
-                        "longer context, or "
-                        "use sinusoidal or rotary positions",
+            fmt::format("{} tokens, but learned positions end at {}; shorten the text, build the model for a longer "
+                        "context, or use sinusoidal or rotary positions",
                         start + tokens, length_));
       }
       return (x.to(dtype) + weight_.narrow(0, start, tokens)).to(x.dtype());

@@ -54,19 +54,31 @@ Tensor source_of_each(int64_t targets, int64_t sources, Device device) {
   return tensor(ids).to(device);
 }
 
+/// Whether each of `sources` can have the same number of targets.
+bool divides(int64_t sources, int64_t targets) { return sources == 0 ? targets == 0 : targets % sources == 0; }
+
 }  // namespace
 
 void EncoderDecoderState::select(const Tensor& rows, const Tensor& sources, Where where) {
   const Call call("EncoderDecoderState::select", where);
+  // What can fail comes first, because an error must change nothing. The first layer's cross-attention checks for
+  // all.
+  const auto selected = [](const Tensor& x, const Tensor& which) {
+    return x.defined() && which.defined() ? index_select(x, 0, which) : x;
+  };
+  const Tensor new_targets = selected(targets, rows);
+  const Tensor new_memory = selected(memory, sources), new_mask = selected(source_mask, sources);
+  if (layers.empty() && !divides(new_memory.size(0), rows.numel())) {
+    throw ShapeError(fmt::format("{} targets cannot be divided among {} sources; select the same number for each",
+                                 rows.numel(), new_memory.size(0)));
+  }
   for (DecoderBlockState& layer : layers) {
     layer.cross->select(rows, sources);
     layer.attention->select(rows);
   }
-  if (targets.defined()) targets = index_select(targets, 0, rows);
-  if (!sources.defined()) return;
-  for (Tensor* tensor : {&memory, &source_mask}) {
-    if (tensor->defined()) *tensor = index_select(*tensor, 0, sources);
-  }
+  targets = new_targets;
+  memory = new_memory;
+  source_mask = new_mask;
 }
 
 EncoderDecoder::EncoderDecoder(Generator& rng, const EncoderDecoderConfig& config, DType dtype, Device device)
@@ -167,6 +179,11 @@ Tensor EncoderDecoder::step(EncoderDecoderState& state, const Tensor& ids, Where
   const Tensor tokens = ids.unsqueeze(1);
   const int64_t before = state.tokens;
   if (by_steps) {
+    // Here, because the first self-attention would keep the tokens of a wrong batch.
+    if (const int64_t batch = state.layers[0].cross->batch(); ids.size(0) != batch) {
+      const Call call(label(), where);
+      throw ShapeError(fmt::format("ids are a batch of {} targets, the state has one of {}", ids.size(0), batch));
+    }
     Tensor x = embed(tokens, target_pos_, before, where).squeeze(1);
     for (int64_t i = 0; i < config_.decoder_layers; ++i) {
       x = decoder_layer(i).step(state.layers[static_cast<size_t>(i)], x, where);
@@ -175,7 +192,7 @@ Tensor EncoderDecoder::step(EncoderDecoderState& state, const Tensor& ids, Where
     return head(x, where);
   }
   const int64_t sources = state.memory.size(0);
-  if (before > 0 ? ids.size(0) != state.targets.size(0) : sources == 0 || ids.size(0) % sources != 0) {
+  if (before > 0 ? ids.size(0) != state.targets.size(0) : !divides(sources, ids.size(0))) {
     const Call call(label(), where);
     throw ShapeError(fmt::format("ids of {} targets, for {} sources and {} targets before", ids.size(0), sources,
                                  before > 0 ? state.targets.size(0) : 0));

@@ -11,14 +11,14 @@
 
 namespace linnet::nn {
 
-/// How tokens are drawn. The names are those of Hugging Face's `generate`. By default that takes the most likely
-/// token, and when it samples, its top_k is 50.
+/// How tokens are drawn. The names are those of Hugging Face's `generate`, but its defaults differ: it takes the most
+/// likely token, and if it samples, its top_k is 50.
 struct GenerateOptions {
   int64_t max_new_tokens = 20;  ///< how many tokens are drawn, at most
   double temperature = 1;       ///< divides the logits; 0 takes the most likely token
   int64_t top_k = 0;            ///< draws among the k most likely tokens; 0 for all
-  /// After temperature and top_k, draws among the fewest most likely tokens whose probabilities sum to at least top_p
-  /// (Holtzman et al. 2020); 1 for all.
+  /// Nucleus sampling (Holtzman et al. 2020), after temperature and top_k: draws from the smallest set of most likely
+  /// tokens whose probabilities sum to at least top_p; 1 for all.
   double top_p = 1;
   /// The end token: it is the last one that is drawn, and the last id of the result.
   std::optional<int64_t> eos_token_id = {};

@@ -34,10 +34,10 @@ struct DataParallelOptions {
   int64_t bucket_bytes = 1 << 20;  ///< about how many bytes of gradients are summed over the ranks in one message
 };
 
-/// Computes the gradients of a batch in several processes, bit for bit the same as in one. Each rank computes the
-/// gradients of its own shards of the batch, one shard after the other. They are summed in a binary tree of shards,
-/// neighbours first, in which the shards of a rank are a subtree. So 1, 2, 4 and 8 ranks get the same model if they
-/// have the same number of shards.
+/// Computes the gradients of a batch in several processes, like PyTorch's DistributedDataParallel, bit for bit as in
+/// one. Each rank computes the gradients of its own shards of the batch, one after the other. They are summed in a
+/// binary tree of shards, neighbours first, in which the shards of a rank are a subtree. So 1, 2, 4 and 8 ranks get
+/// the same model if they have the same number of shards.
 ///
 ///     ProcessGroup group;
 ///     nn::DataParallel parallel(group, model, {.shards = 8});

@@ -57,6 +57,11 @@ void Optimizer::load_state(const TensorMap& state, Where where) {
     check_setting("lr", lr[g]);
     check_setting("weight_decay", weight_decay[g]);
   }
+  for (const int64_t number : steps) {
+    if (number >= 0 && number <= INT64_MAX / 2) continue;  // those after it can be counted too
+    throw ValueError(fmt::format(
+        "the state does not fit the optimizer: a parameter has made {} steps; the state is damaged", number));
+  }
   std::vector<std::vector<Tensor>> moments(slots_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Tensor& parameter = slots_[i].parameter;

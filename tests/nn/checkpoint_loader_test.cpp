@@ -68,3 +68,33 @@ TEST_CASE("Checkpoint: inside an epoch the data set has as many examples as befo
   CHECK(other.position().epoch == 1);
   CHECK(other.position().batch == 0);
 }
+
+TEST_CASE("Checkpoint: a load that fails leaves a loader in its epoch, even if the data set has grown since") {
+  struct Growing : nn::Dataset {
+    int64_t count = 10;
+    int64_t size() const override { return count; }
+    nn::Batch collate(std::span<const int64_t> indices, RandomKey) const override {
+      return {tensor(std::vector<int64_t>(indices.begin(), indices.end())), {}};
+    }
+  };
+  for (const int64_t prefetch : {0, 2}) {
+    Growing data;
+    const TemporaryFolder folder;
+    nn::Loader loader(data, {.batch = 2, .prefetch = prefetch}), same(data, {.batch = 2, .prefetch = 0});
+    nn::Checkpoint(folder / "run").add("loader", loader).save();
+    for (int i = 0; i < 3; ++i) {
+      loader.next();
+      same.next();
+    }
+    data.count = 12;
+    int64_t step = 0;
+    CHECK_THROWS_AS(nn::Checkpoint(folder / "run").add("loader", loader).add("step", step).load(), IoError);
+    CHECK(loader.position().batch == 3);
+    CHECK(loader.position().examples == 10);
+    for (int i = 0; i < 2; ++i) {
+      CHECK(loader.next()->inputs.to_vector<int64_t>() == same.next()->inputs.to_vector<int64_t>());
+    }
+    CHECK_FALSE(loader.next());
+    CHECK(loader.batches_per_epoch() == 6);
+  }
+}

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <memory>
 
 #include <linnet/linnet.h>
 
@@ -262,4 +263,16 @@ TEST_CASE("attention maps refuse what the attention refuses") {
       model.attention->maps(zeros({2, kWidth}, DType::float64)),
       doctest::Contains("attention (softmax attention, width 12, heads 3): x should be [batch, tokens, 12]"),
       ShapeError);
+}
+
+TEST_CASE("AttentionMaps: collections that end in another order than they began") {
+  Generator rng(7);
+  const AttentionModel model(rng, configs({"softmax"})[0]);
+  const Tensor x = randn({kBatch, kTokens, kWidth}, rng, DType::float64);
+  auto first = std::make_unique<nn::AttentionMaps>(), second = std::make_unique<nn::AttentionMaps>();
+  first.reset();
+  (*model.attention)(x);
+  CHECK(second->all().size() == 1);
+  second.reset();
+  (*model.attention)(x);  // collected nowhere; AddressSanitizer would see the use of the first one
 }

@@ -284,3 +284,11 @@ TEST_CASE("MNIST as published: 60,000 and 10,000 images with the known numbers o
   }
   CHECK(std::abs(sum / (60000 * 784)) < 1e-3);  // the mean is as it should be after normalising
 }
+
+TEST_CASE("Mnist: sizes whose product overflows are refused") {
+  const int64_t side = int64_t{1} << 31, most = (int64_t{1} << 32) - 1;
+  CHECK_THROWS_AS(nn::LabelledImages({}, {0, 0, 0, 0}, side, side), ValueError);
+  CHECK_THROWS_AS(nn::LabelledImages({}, {}, most, most), ValueError);
+  CHECK_THROWS_WITH_AS(nn::LabelledImages({}, {}, int64_t{1} << 40, int64_t{1} << 40), doctest::Contains("too large"),
+                       ValueError);
+}

@@ -142,6 +142,7 @@ TEST_CASE("CharText: reads a file whole; an empty, missing or unreadable one is 
   CHECK(whole(nn::CharText::read(folder / "text", as_bytes)) == bytes);
   CHECK(nn::CharText::read(folder / "text", as_bytes).vocabulary().size() == 11);
 
+  CHECK_THROWS_AS(nn::CharText::read(folder / std::string(300, 'a')), IoError);
   write_bytes(folder / "empty", "");
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "empty"), doctest::Contains("empty is empty"), IoError);
   CHECK_THROWS_WITH_AS(nn::CharText::read(folder / "none"),

@@ -45,6 +45,17 @@ TEST_CASE("normalize: each channel by its own numbers, or all by one") {
   CHECK_THROWS_AS(nn::normalize({}, {}), ValueError);
 }
 
+TEST_CASE("TransformedDataset: one of another one draws other numbers") {
+  const nn::TensorDataset data({arange(200).to(DType::float32).reshape({100, 1, 1, 2})});
+  const nn::TransformedDataset once(data, {nn::random_horizontal_flip()}),
+      twice(once, {nn::random_horizontal_flip()});
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < 100; ++i) all.push_back(i);
+  // With the same numbers the second flip would undo the first.
+  CHECK(twice.collate(all, {7, 8}).inputs.to_vector<double>() !=
+        data.collate(all, {7, 8}).inputs.to_vector<double>());
+}
+
 TEST_CASE("random_shift: every channel of an image moves alike, as MNIST's do") {
   std::vector<uint8_t> pixels(90);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i);

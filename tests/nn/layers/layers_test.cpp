@@ -246,3 +246,11 @@ TEST_CASE("Upsample and AdaptiveAvgPool2d are their ops, and their options are s
   for (const nn::Setting& setting : net.named_settings()) settings += setting.name + "=" + setting.value + " ";
   CHECK(settings == "0.size= 0.scale_factor=2 0.mode=2 0.align_corners=false 1.output_size=3×1 ");
 }
+
+TEST_CASE("PositionEmbedding: a learned position before the first is refused") {
+  Generator rng(1);
+  nn::Sequential net(rng);
+  const nn::PositionEmbedding positions(net, "positions", nn::Positions::learned, 8, 4);
+  CHECK_THROWS_WITH_AS(positions(zeros({1, 1, 4}), -1), doctest::Contains("positions begin at 0, not at -1"),
+                       ValueError);
+}

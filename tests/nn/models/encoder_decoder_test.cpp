@@ -307,10 +307,32 @@ TEST_CASE("EncoderDecoder: bad input") {
   nn::EncoderDecoderState state = model.start(ids);
   CHECK_THROWS_WITH_AS(model.step(state, ids), doctest::Contains("a step takes ids [targets]"), ShapeError);
   CHECK_THROWS_WITH_AS(model.step(state, zeros({4}, DType::int64)), doctest::Contains("batch"), ShapeError);
+  CHECK(model.step(state, zeros({2}, DType::int64)).shape() == Shape{2, 11});  // the error changed nothing
   CHECK_THROWS_WITH_AS(state.select(zeros({3}, DType::int64)),
                        doctest::Contains("3 sequences cannot be divided among 2 memories"), ShapeError);
   nn::EncoderDecoderState late = model.start(ids);
   for (int64_t t = 0; t < 12; ++t) model.step(late, ids.select(1, 0));
   CHECK_THROWS_WITH_AS(model.step(late, ids.select(1, 0)), doctest::Contains("the targets have target_tokens, 12"),
                        ValueError);
+}
+
+TEST_CASE("EncoderDecoder: a selection that is refused changes nothing") {
+  Generator rng(4);
+  nn::EncoderDecoder model(rng, small_model());
+  model.eval();
+  const Tensor source = tensor<int64_t>({1, 2, 3, 4, 5, 6}).reshape({2, 3}), ids = tensor<int64_t>({1, 2});
+  nn::EncoderDecoderState state = model.start(source), same = model.start(source);
+  model.step(state, ids);
+  model.step(same, ids);
+  CHECK_THROWS_AS(state.select(tensor<int64_t>({0, 7}), tensor<int64_t>({1, 0})), IndexError);
+  CHECK_THROWS_AS(state.select(tensor<int64_t>({0, 1}), tensor<int64_t>({1, 7})), IndexError);
+  CHECK_THROWS_AS(state.layers[0].cross->select(tensor<int64_t>({7, 0})), IndexError);
+  CHECK(same_bits(model.step(state, ids), model.step(same, ids)));
+
+  nn::EncoderDecoder whole(rng, small_model("softmax", "poolingformer"));
+  nn::EncoderDecoderState late = whole.start(source);
+  whole.step(late, ids);
+  CHECK_THROWS_WITH_AS(late.select(tensor<int64_t>({0, 0, 1})),
+                       doctest::Contains("3 targets cannot be divided among 2 sources"), ShapeError);
+  CHECK(whole.step(late, ids).shape() == Shape{2, 11});
 }

@@ -110,3 +110,14 @@ TEST_CASE("optimizers: a state that does not fit is refused") {
   nn::AdamW larger({leaf({1, 2}), leaf({1})});
   CHECK_THROWS_WITH_AS(larger.load_state(adam.state()), doctest::Contains("'steps' should be [2] int64"), ValueError);
 }
+
+TEST_CASE("optimizers: numbers of steps that cannot be are refused") {
+  const std::vector<Tensor> parameters = {leaf({1, 2})};
+  nn::AdamW adamw(parameters);
+  for (const int64_t wrong : {int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    TensorMap state = adamw.state();
+    state["steps"] = tensor<int64_t>({wrong});
+    if (wrong > 0) state["0.moment1"] = state["0.moment2"] = zeros({2}, parameters[0].dtype());
+    CHECK_THROWS_WITH_AS(adamw.load_state(state), doctest::Contains("a parameter has made"), ValueError);
+  }
+}
