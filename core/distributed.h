@@ -90,23 +90,23 @@ class ProcessGroup {
 
   /// Waits until all ranks have called this.
   void barrier();
-  /// A barrier that waits at most `seconds`. Returns whether all ranks called it. A program calls it once, at its end
-  /// after an error: ranks that all had the same error come together, but a rank that failed alone waits in vain.
+  /// A barrier that waits at most `seconds`. A program calls it once, when it ends after an error. If all ranks
+  /// failed, it returns true. If only this rank failed, it returns false after `seconds`.
   bool barrier_within(double seconds);
   /// Copies tensors of rank `source`, such as a model's parameters, into those of the others.
   ///
   /// Shapes: the same on all ranks; dtypes and devices too.
   /// Throws: IndexError for a rank that does not exist; ValueError for a tensor of 2 GiB or more.
   void broadcast(const std::vector<Tensor>& tensors, int source = 0, Where where = {});
-  /// The strings of all ranks, ordered by rank.
+  /// The strings of all ranks, ordered by rank. Throws: ValueError for one of 2 GiB or more.
   std::vector<std::string> all_gather(std::string_view text);
   /// Replaces `x` by the sum over all ranks. Ranks are added in a binary tree, neighbours first: (0 + 1) + (2 + 3).
   /// So a sum of 8 parts is bit-identical on 1, 2, 4 and 8 ranks if each rank adds its own parts in this tree. Each
   /// of R ranks sends 2 (R − 1) / R times the bytes of `x`, which is the minimum.
   ///
   /// Shapes: the same on all ranks; dtypes and devices too.
-  /// Throws: ValueError for a number of ranks that is not a power of two, and for 2 GiB or more; DTypeError, with
-  /// `any_order`, for dtypes other than float32 and float64.
+  /// Throws: ValueError for a number of ranks that is not a power of two, and for 2 GiB or more; DTypeError for bool
+  /// and, with `any_order`, for dtypes other than float32 and float64.
   void all_reduce(Tensor x, const AllReduceOptions& options = {}, Where where = {});
   /// Starts an all_reduce and returns without waiting for it. `x` must be contiguous. Do not read or write it until
   /// the Work has ended.

@@ -10,7 +10,7 @@
 
 namespace linnet {
 
-/// The derivatives of each element of f(x) by each element of x. For f(x) = A·x the result is A.
+/// The derivatives of each element of f(x) with respect to each element of x. For f(x) = A·x the result is A.
 ///
 /// Shapes: f(x).shape() and then x.shape().
 /// Dtypes: x is floating; the result has its dtype.
@@ -19,8 +19,8 @@ namespace linnet {
 /// Throws: DTypeError unless x is floating.
 Tensor jacobian(const std::function<Tensor(const Tensor& x)>& f, const Tensor& x, Where where = {});
 
-/// The second derivatives of f by each pair of elements of x. f(x) has one element. For f(x) = x·x/2 the result is
-/// the identity matrix.
+/// The second derivatives of f with respect to each pair of elements of x. f(x) has one element. For f(x) = x·x/2 the
+/// result is the identity matrix.
 ///
 /// Shapes: x.shape() twice.
 /// Dtypes: x is floating; the result has its dtype.
@@ -35,7 +35,7 @@ namespace detail {
 /// `grad`, but with zeros for an input that no output depends on. Skips outputs that require no gradient.
 std::vector<Tensor> grad_or_zeros(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                                   const GradOptions& options);
-/// The derivatives of each element of `output` by the elements of each input, times `factor`.
+/// The derivatives of each element of `output` with respect to the elements of each input, times `factor`.
 std::vector<Tensor> jacobians(const Tensor& output, const std::vector<Tensor>& inputs, double factor = 1);
 
 }  // namespace detail

@@ -18,8 +18,8 @@ struct GradcheckOptions {
 };
 
 /// Compares the gradients of f from backward with central differences, (f(x + eps) − f(x − eps)) / 2·eps. It compares
-/// the derivative of every element of the result by every element of every input that requires a gradient, and
-/// returns true if all agree.
+/// the derivative of every element of the result with respect to every element of every input that requires a
+/// gradient, and returns true if all agree.
 ///
 ///     const Tensor x = randn({3, 4}, rng, DType::float64).set_requires_grad();
 ///     gradcheck([](const std::vector<Tensor>& in) { return gelu(in[0]); }, {x});
@@ -34,8 +34,8 @@ struct GradcheckOptions {
 bool gradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f, const std::vector<Tensor>& inputs,
                const GradcheckOptions& options = {}, Where where = {});
 
-/// Checks second derivatives as `gradcheck` does first ones: the derivatives of the gradients of f by its inputs and
-/// by the gradient of its result. The gradient of the result is a tensor of random numbers.
+/// Checks second derivatives as `gradcheck` does first ones: the derivatives of f's gradients with respect to its
+/// inputs and to the gradient of its result. The gradient of the result is a tensor of random numbers.
 ///
 /// Throws: as `gradcheck`; AutogradError for an op that is for first derivatives only.
 bool gradgradcheck(const std::function<Tensor(const std::vector<Tensor>& inputs)>& f,

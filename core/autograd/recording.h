@@ -56,8 +56,8 @@ class Recording {
   /// Shapes: the Recording is for the shapes and dtypes of the first call. A call with others runs the function
   /// without recording.
   /// Throws: what the function throws. The call that records throws DeviceError if the function reads or copies as it
-  /// must not, and says what to do instead. After that only the gradients that the function had already computed are
-  /// unusable; `zero_grad` drops them. A replay throws IndexError, before it changes anything, for inputs that the
+  /// must not, and says what to do instead. The gradients that the function had computed by then are unusable: call
+  /// `zero_grad`. All else stays valid. A replay throws IndexError, before it changes anything, for inputs that the
   /// function uses as indices or targets and that are out of range. Inputs on the CPU are checked there, without a
   /// wait for the device.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);

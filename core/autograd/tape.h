@@ -54,8 +54,8 @@ class Grad {
 
 /// One Grad for each input of an op, in order.
 using Grads = std::vector<Grad>;
-/// Maps the cotangent of an op's output to the cotangents of its inputs. It is written with ops, so that it can be
-/// recorded itself.
+/// Maps the gradient with respect to an op's output, PyTorch's grad_output, to those with respect to its inputs. It
+/// is written with ops, so that it can be recorded itself.
 using Backward = std::function<Grads(const Tensor& grad)>;
 
 /// A guard: while it lives, ops on this thread are not recorded.
@@ -182,10 +182,9 @@ class Op : public Call {
   /// lost: when an input requires one, recording is on, and the output's dtype is floating (bool and integers have no
   /// gradients).
   Tensor non_differentiable(Tensor output, const char* reason);
-  /// Ends the backward of a fused op, which has first derivatives only. Its inputs may have lost their nodes by then,
-  /// so it checks whether recording is on: in a backward this is so exactly if second derivatives are wanted. Then it
-  /// throws AutogradError. `parts` names the ops from which a user can compose the fused op to get second
-  /// derivatives.
+  /// Ends the backward of a fused op, which has first derivatives only. Throws AutogradError if ops are recorded,
+  /// which is so in a backward only with `create_graph`. (The inputs cannot tell: their nodes may be freed by then.)
+  /// `parts` names the ops from which a user can compose the fused op to get second derivatives.
   void first_derivative_only(const char* parts);
 
  private:
@@ -203,7 +202,7 @@ class Op : public Call {
 
 /// Options of `backward`.
 struct BackwardOptions {
-  /// The cotangent of the loss. If it is undefined, the loss must have one element, and its cotangent is 1.
+  /// The gradient with respect to the loss. If it is undefined, the loss must have one element, and it is 1.
   Tensor grad = {};
   /// Keeps the saved tensors, so that backward can run again: PyTorch's retain_graph.
   bool retain = false;
@@ -226,7 +225,7 @@ void backward(const Tensor& loss, const BackwardOptions& options = {}, Where whe
 
 /// Options of `grad`. `retain` and `create_graph` mean the same as in BackwardOptions.
 struct GradOptions {
-  /// Cotangents of the outputs. If this is empty, every output must have one element, and its cotangent is 1.
+  /// The gradients with respect to the outputs. If empty, every output must have one element, and they are 1.
   std::vector<Tensor> grad_outputs = {};
   bool retain = false;        ///< keeps the saved tensors
   bool create_graph = false;  ///< records the backward pass

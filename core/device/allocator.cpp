@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -79,7 +80,11 @@ class ThreadBlocks {
   void keep(void* data, int64_t bytes) {
     if (bytes > kMost) return cache().deallocate(data, bytes);
     const std::lock_guard lock(mutex_);
-    blocks_.push_back({data, bytes});
+    try {
+      blocks_.push_back({data, bytes});
+    } catch (const std::bad_alloc&) {  // in a destructor
+      return cache().deallocate(data, bytes);
+    }
     bytes_ += bytes;
     cache().count_kept(bytes);
     while (bytes_ > kMost) give_back_oldest();

@@ -351,7 +351,7 @@ struct Backend {
   // none of them empty.
   /// y[b, o, i, j] = bias[o] + Σ_{c, r, s} weight[o, c, r, s] · x[b, c, the input pixel of (i, j) and (r, s)].
   void (*conv2d)(View y, View x, View weight, const View* bias, const Conv2dParams& params);
-  /// The gradients of Σ dy·y by x and by the weight.
+  /// The gradients of Σ dy·y with respect to x and to the weight.
   void (*conv2d_backward_input)(View dx, View dy, View weight, const Conv2dParams& params);
   void (*conv2d_backward_weight)(View dweight, View dy, View x, const Conv2dParams& params);
   /// y[b, c, i, j] = the largest x in the window of (i, j); indices, int64, is its first position in H·W. A NaN

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <new>
 #include <utility>
 
 #include <linnet/core/device/poison.h>
@@ -30,8 +31,15 @@ void* BlockCache::allocate(int64_t bytes) {
     lock.unlock();  // `refuse` may ask for stats()
     source_.refuse(size, live_);
   }
-  if (holding_) handed_.emplace(block, size);
   add_live(size);
+  if (holding_) {
+    try {
+      handed_.emplace(block, size);
+    } catch (const std::bad_alloc&) {
+      keep(block, size);
+      throw;
+    }
+  }
   detail::allow_use(block, bytes, size);
   return block;
 }
@@ -49,7 +57,7 @@ void BlockCache::deallocate(void* block, int64_t bytes) {
 
 void BlockCache::keep(void* block, int64_t size) {
   detail::allow_use(block, 0, size);
-  free_[size].push_back(block);
+  free_.find(size)->second.unused.push_back(block);
   count_kept(size);
 }
 
@@ -97,7 +105,7 @@ BlockCache::Hold BlockCache::end_hold() {
   const std::lock_guard lock(mutex_);
   for (const auto& [block, size] : handed_) {
     detail::allow_use(block, size, size);  // recorded work may use it for tensors of several sizes
-    std::vector<void*>& unused = free_[size];
+    std::vector<void*>& unused = free_[size].unused;
     const auto found = std::find(unused.begin(), unused.end(), block);
     held_[block] = found == unused.end();
     if (found == unused.end()) continue;
@@ -129,24 +137,34 @@ int64_t BlockCache::block_size(int64_t bytes) const {
 
 void* BlockCache::take_cached(int64_t size) {
   const auto blocks = free_.find(size);
-  if (blocks == free_.end() || blocks->second.empty()) return nullptr;
-  void* block = blocks->second.back();
-  blocks->second.pop_back();
+  if (blocks == free_.end() || blocks->second.unused.empty()) return nullptr;
+  void* block = blocks->second.unused.back();
+  blocks->second.unused.pop_back();
   cached_ -= size;
   return block;
 }
 
 void* BlockCache::take_new(int64_t size) {
   ++requests_;
-  return source_.take(size);
+  try {
+    Blocks& blocks = free_[size];
+    const size_t count = blocks.count + 1;
+    if (blocks.unused.capacity() < count) blocks.unused.reserve(2 * count);
+    void* block = source_.take(size);
+    if (block != nullptr) blocks.count = count;
+    return block;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 void BlockCache::release() {
   if (holding_) return;
   for (auto& [size, blocks] : free_) {
-    for (void* block : blocks) source_.give_back(block);
-    cached_ -= size * static_cast<int64_t>(blocks.size());
-    blocks.clear();
+    for (void* block : blocks.unused) source_.give_back(block);
+    cached_ -= size * static_cast<int64_t>(blocks.unused.size());
+    blocks.count -= blocks.unused.size();
+    blocks.unused.clear();
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
@@ -62,6 +63,12 @@ class [[gnu::visibility("hidden")]] BlockCache {
   void let_go(const Hold& hold);
 
  private:
+  /// The blocks of one size.
+  struct Blocks {
+    std::vector<void*> unused;  // with room for all, because destructors return blocks and must not allocate
+    size_t count = 0;           // all that the source has given and not got back
+  };
+
   void add_live(int64_t size);
   /// Keeps a block that no tensor uses any more.
   void keep(void* block, int64_t size);
@@ -73,7 +80,7 @@ class [[gnu::visibility("hidden")]] BlockCache {
 
   const MemorySource source_;
   std::mutex mutex_;
-  std::unordered_map<int64_t, std::vector<void*>> free_;
+  std::unordered_map<int64_t, Blocks> free_;  // by size
   bool holding_ = false;
   Hold handed_;                           // allocated since begin_hold(); some may be in free_ again
   std::unordered_map<void*, bool> held_;  // held after end_hold(); true if a tensor uses it; none is in free_

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -198,7 +199,11 @@ detail::ProfiledCall::ProfiledCall(KernelCall call) : profile_(active_profile), 
 detail::ProfiledCall::~ProfiledCall() {
   if (profile_ == nullptr) return;
   call_.ms = profile_->elapsed_ms() - call_.begin_ms;
-  profile_->add(std::move(call_));
+  try {
+    profile_->add(std::move(call_));
+  } catch (const std::bad_alloc&) {
+    // A destructor must not throw, so the profile lacks this call.
+  }
 }
 
 double Profile::elapsed_ms() const {

@@ -204,20 +204,23 @@ class MpiTransport : public detail::Transport {
                 int64_t received_bytes) override {
     const detail::ProfiledCall timed(call_of("MPI_Isend"));
     auto both = std::make_unique<Requests>(mpi_);
-    const auto next = [&] { return &both->requests[both->count++]; };
+    const auto next = [&requests = *both] { return &requests.requests[requests.count++]; };
+    Work work(std::move(both));  // first, because it allocates
     mpi_.check(mpi_.irecv(received, static_cast<int>(received_bytes), mpi_.byte, partner, tag, comm_, next()),
                "MPI_Irecv");
     mpi_.check(mpi_.isend(sent, static_cast<int>(sent_bytes), mpi_.byte, partner, tag, comm_, next()), "MPI_Isend");
-    return Work(std::move(both));
+    return work;
   }
   Work sum(void* data, int64_t count, DType dtype) override {
     const detail::ProfiledCall timed(call_of("MPI_Iallreduce"));
     auto one = std::make_unique<Requests>(mpi_);
+    Requests& requests = *one;
+    Work work(std::move(one));  // first, because it allocates
     MPI_Datatype const type = dtype == DType::float32 ? mpi_.float32 : mpi_.float64;
     mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), type, mpi_.sum, comm_,
-                               &one->requests[one->count++]),
+                               &requests.requests[requests.count++]),
                "MPI_Iallreduce");
-    return Work(std::move(one));
+    return work;
   }
   void broadcast(void* data, int64_t bytes, int source) override {
     const detail::ProfiledCall timed(call_of("MPI_Bcast"));

@@ -193,6 +193,9 @@ std::vector<std::string> ProcessGroup::all_gather(std::string_view text) {
   std::vector<int64_t> sizes(count);
   transport_->all_gather(&size, sizes.data(), sizeof size);
   const auto longest = static_cast<size_t>(*std::ranges::max_element(sizes));
+  if (longest > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    throw ValueError(fmt::format("a rank's string has {} bytes; a message takes less than 2 GiB", longest));
+  }
   std::string padded(text), all(count * longest, '\0');
   padded.resize(longest);
   transport_->all_gather(padded.data(), all.data(), static_cast<int64_t>(longest));
@@ -207,6 +210,7 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
   const Call call("all_reduce", where);
   message_bytes(x);
   if (!x.is_contiguous()) throw ValueError("the tensor must be contiguous while its sum is under way");
+  if (x.dtype() == DType::boolean) throw DTypeError("sums are of numbers, not of bool; use to(DType::int32)");
   if (options.any_order && x.dtype() != DType::float32 && x.dtype() != DType::float64) {
     throw DTypeError(fmt::format("sums in any order are of float32 or float64, not of {}", name_of(x.dtype())));
   }
@@ -228,8 +232,9 @@ Work ProcessGroup::start_all_reduce(Tensor x, const AllReduceOptions& options, W
     const auto begin = [messages, x] { return messages->sum(detail::view(x).data, x.numel(), x.dtype()); };
     return messages->start(std::make_unique<Message>(begin));
   }
-  const int tag = std::exchange(tag_, (tag_ + 1) % kTags);
-  return messages->start(std::make_unique<TreeSum>(*messages, x, tag, bytes_sent_));
+  auto sum = std::make_unique<TreeSum>(*messages, x, tag_, bytes_sent_);
+  tag_ = (tag_ + 1) % kTags;  // afterwards: a call that fails for want of memory is made again with its tag
+  return messages->start(std::move(sum));
 }
 
 void ProcessGroup::all_reduce(Tensor x, const AllReduceOptions& options, Where where) {

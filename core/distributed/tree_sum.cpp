@@ -16,7 +16,9 @@ TreeSum::TreeSum(detail::Messages& messages, const Tensor& x, int tag, std::shar
       tag_(tag),
       levels_(std::countr_zero(static_cast<unsigned>(messages.size()))),
       sent_(std::move(sent)),
-      parts_{{0, x.numel()}} {}
+      parts_{{0, x.numel()}} {
+  parts_.reserve(static_cast<size_t>(levels_) + 1);  // a step that fails for want of memory would add twice
+}
 
 bool TreeSum::advance(bool wait) {
   const NoGrad no_grad;

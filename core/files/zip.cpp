@@ -224,7 +224,9 @@ void ZipWriter::write(const std::string& bytes) {
 
 void ZipWriter::add(const std::string& name, std::string_view head, const void* data, int64_t bytes) {
   const auto checksum_of = [](uint32_t before, const void* from, size_t count) {
-    return static_cast<uint32_t>(crc32_z(before, static_cast<const unsigned char*>(from), count));
+    // Of a null pointer crc32_z gives the checksum of nothing, without `before`.
+    return count == 0 ? before
+                      : static_cast<uint32_t>(crc32_z(before, static_cast<const unsigned char*>(from), count));
   };
   const uint32_t checksum = checksum_of(checksum_of(0, head.data(), head.size()), data, static_cast<size_t>(bytes));
   const int64_t size = std::ssize(head) + bytes;

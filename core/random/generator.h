@@ -6,26 +6,26 @@
 
 namespace linnet {
 
-/// A counter-based random generator: a seed and the number of draws made so far. Each random op takes one draw. A
-/// random number depends only on the seed, the draw and the element's index, and not on threads. Integers, uniform
-/// numbers and dropout masks do not depend on the device either. A copy has the same state, and draws the same
+/// A counter-based random generator: a seed and a number of streams. Each random op takes the next stream. A random
+/// number depends only on the seed, the stream and the element's index, and not on threads. Integers, uniform
+/// numbers and dropout masks do not depend on the device either. A copy has the same state, and gives the same
 /// numbers.
 class Generator {
  public:
   /// The whole state, for a checkpoint.
   struct State {
     uint64_t seed;   ///< as given to the generator
-    uint64_t draws;  ///< the number of draws so far
+    uint64_t draws;  ///< the number of streams taken so far
   };
 
-  /// A generator before its first draw.
+  /// A generator before its first stream.
   explicit Generator(uint64_t seed) : state_{seed, 0} {}
 
-  /// The key of the next draw.
+  /// The key of the next stream.
   ///
   /// Throws: ValueError in a Recording that has another generator.
   RandomKey next();
-  /// A new generator that is independent of this one, for example for a Loader. Takes one draw.
+  /// A new generator that is independent of this one, for example for a Loader. Takes one stream.
   Generator split();
 
   /// The state, to save and to restore.

@@ -4,11 +4,11 @@
 
 namespace linnet {
 
-/// A stream of random numbers: a generator's seed and the number of the draw. Element `i` of the stream depends on
+/// A stream of random numbers: a generator's seed and the stream's number. Element `i` of the stream depends on
 /// nothing else, neither on threads nor on the device.
 struct RandomKey {
   uint64_t seed;    ///< of the generator
-  uint64_t stream;  ///< the number of the draw
+  uint64_t stream;  ///< counted from 0
 };
 
 /// Four random words.

@@ -8,12 +8,14 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
 #include <linnet/core/build_info.h>
 #include <linnet/linnet.h>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/thread_ranks.h"
 
@@ -40,6 +42,7 @@ class Late : public linnet::detail::Transport {
   struct Message {
     void* to;
     int64_t bytes;
+    int tag;
     std::shared_ptr<bool> has_come = std::make_shared<bool>(false);
 
     void come() {
@@ -52,13 +55,13 @@ class Late : public linnet::detail::Transport {
 
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  Work exchange(int, int, const void*, int64_t, void* received, int64_t bytes) override {
+  Work exchange(int, int tag, const void*, int64_t, void* received, int64_t bytes) override {
     struct Receipt : Work::Steps {
       explicit Receipt(std::shared_ptr<bool> flag) : has_come(std::move(flag)) {}
       bool advance(bool) override { return *has_come; }
       std::shared_ptr<bool> has_come;
     };
-    messages_.push_back({received, bytes});
+    messages_.push_back({received, bytes, tag});
     return Work(std::make_unique<Receipt>(messages_.back().has_come));
   }
   Work sum(void*, int64_t, DType) override { return {}; }
@@ -71,6 +74,16 @@ class Late : public linnet::detail::Transport {
 
  private:
   std::vector<Message>& messages_;
+};
+
+/// Two ranks, one of which has a text of more than 4 GiB.
+class LongText : public Late {
+ public:
+  using Late::Late;
+  void all_gather(const void*, void* to, int64_t bytes) override {
+    REQUIRE(bytes == sizeof(int64_t));  // the sizes, and no text
+    std::fill_n(static_cast<int64_t*>(to), 2, (int64_t{1} << 32) + 5);
+  }
 };
 
 }  // namespace
@@ -261,4 +274,77 @@ TEST_CASE("visible_gpu: a rank's own entry of CUDA_VISIBLE_DEVICES, or its numbe
       "CUDA_VISIBLE_DEVICES=\"2,3\" has no GPU for rank 2 of this host, counted from 0; start 2 ranks "
       "on it, or name more GPUs",
       DeviceError);
+}
+
+TEST_CASE("all_reduce: bool is refused before any message, and the group goes on") {
+  for (const int count : {1, 2}) {
+    run_ranks(count, [&](ProcessGroup& group) {
+      REQUIRE_THROWS_AS(group.all_reduce(zeros({3}, DType::boolean)), DTypeError);
+      group.barrier();
+      Tensor x = full({3}, 1);
+      group.all_reduce(x);
+      REQUIRE(test::same_bits(x, full({3}, count)));
+    });
+  }
+}
+
+TEST_CASE("all_gather: a text of another rank that no message can hold is refused") {
+  std::vector<Late::Message> messages;
+  ProcessGroup group(std::make_unique<LongText>(messages));
+  CHECK_THROWS_WITH_AS(group.all_gather("short"), doctest::Contains("a rank's string has 4294967301 bytes"),
+                       ValueError);
+}
+
+TEST_CASE("all_reduce: a step that fails for want of memory and is made again adds once") {
+  if (!test::allocations_are_counted("requests for memory that fail")) return;
+  bool happened = true;
+  for (int64_t n = 0; happened; ++n) {
+    CAPTURE(n);
+    std::vector<Late::Message> messages;
+    messages.reserve(8);
+    ProcessGroup group(std::make_unique<Late>(messages));
+    const Tensor x = full({4}, 1);
+    Work sum = group.start_all_reduce(x);
+    std::fill_n(static_cast<float*>(messages[0].to), 2, 1.0F);
+    *messages[0].has_come = true;
+    {
+      const test::AllocationFailure failure(n);
+      try {
+        static_cast<void>(sum.is_completed());
+      } catch (const std::bad_alloc&) {
+      } catch (const MemoryError&) {
+      }
+      happened = failure.happened();
+    }
+    static_cast<void>(sum.is_completed());
+    REQUIRE(x.narrow(0, 0, 2).to_vector<float>() == std::vector<float>{2, 2});
+    *messages.back().has_come = true;
+    sum.wait();
+  }
+}
+
+TEST_CASE("all_reduce: one that found no memory before its first message is made again with the same tag") {
+  if (!test::allocations_are_counted("requests for memory that fail")) return;
+  const Tensor x = full({100'000}, 1);
+  bool failed = true;
+  for (int64_t n = 0; failed; ++n) {
+    CAPTURE(n);
+    std::vector<Late::Message> messages;
+    messages.reserve(8);
+    release_cached_memory();  // so that the tensor for received elements allocates
+    ProcessGroup group(std::make_unique<Late>(messages));
+    failed = false;
+    try {
+      const test::AllocationFailure failure(n);
+      static_cast<void>(group.start_all_reduce(x));
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    } catch (const MemoryError&) {
+      failed = true;
+    }
+    if (!failed || !messages.empty()) break;
+    static_cast<void>(group.start_all_reduce(x));
+    REQUIRE(messages.front().tag == 0);
+    for (Late::Message& message : messages) message.come();
+  }
 }

@@ -14,9 +14,11 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/core/error.h>
+#include <linnet/core/memory_stats.h>
 #include <linnet/core/tensor.h>
 #include <linnet/ops/array/arithmetic.h>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/values.h"
 
 namespace linnet::test {
@@ -225,6 +227,19 @@ TEST_CASE("allocator: threads share it") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(memory_stats().live == before);
+}
+
+TEST_CASE("allocator: working memory that a thread has no memory to note is given back") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const int64_t live = memory_stats().live;
+  std::thread([] {  // a new thread, whose list is still empty
+    void* const block = cpu_memory::allocate_scratch(1000);
+    const AllocationFailure failure(0);
+    cpu_memory::deallocate_scratch(block, 1000);
+    CHECK(failure.happened());
+  })
+      .join();
+  CHECK(memory_stats().live == live);
 }
 
 }  // namespace linnet::test

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <linnet/core/device/poison.h>
+
+#include "tests/support/allocation_count.h"
 
 namespace linnet::test {
 namespace {
@@ -20,6 +23,43 @@ BlockCache make_cache() {
 }
 
 }  // namespace
+
+TEST_CASE("block cache: returning a block needs no memory, since destructors do it when memory is short") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  BlockCache cache = make_cache();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(cache.allocate(kBytes));
+  const AllocationFailure failure(0);
+  for (void* const block : blocks) cache.deallocate(block, kBytes);
+  CHECK_FALSE(failure.happened());
+  CHECK(cache.stats().live == 0);
+  CHECK(cache.stats().cached == 100 * kBytes);
+}
+
+TEST_CASE("block cache: any request for memory that fails in a hold loses no block") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  bool happened = true;
+  for (int64_t n = 0; happened; ++n) {
+    CAPTURE(n);
+    BlockCache cache({64, take, std::free, [](int64_t, int64_t) { throw std::bad_alloc(); }});
+    cache.begin_hold();
+    void* block = nullptr;
+    {
+      const AllocationFailure failure(n);
+      try {
+        block = cache.allocate(kBytes);
+      } catch (const std::bad_alloc&) {
+      }
+      happened = failure.happened();
+    }
+    CHECK(cache.stats().live == (block == nullptr ? 0 : kBytes));
+    if (block != nullptr) cache.deallocate(block, kBytes);
+    cache.let_go(cache.end_hold());
+    CHECK(cache.stats().live == 0);
+    cache.release_cached();
+    CHECK(cache.stats().cached == 0);
+  }
+}
 
 TEST_CASE("block cache: what is handed out during a hold is handed to nobody else until it is let go") {
   BlockCache cache = make_cache();

@@ -1,10 +1,12 @@
 #include <linnet/core/device/profile.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <linnet/core/autograd/tape.h>
+#include <linnet/core/error.h>
 #include <linnet/core/random/generator.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
@@ -12,6 +14,8 @@
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/activation.h>
 #include <linnet/ops/matmul/matmul.h>
+
+#include "tests/support/allocation_count.h"
 
 namespace linnet::test {
 
@@ -67,6 +71,23 @@ TEST_CASE("Profile: results are those without it") {
   const std::vector<float> plain = run(a);
   const Profile profile;
   CHECK(run(b) == plain);
+}
+
+TEST_CASE("Profile: a call that it has no memory to list ends no program") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const Tensor x = ones({2});
+  bool happened = true;
+  for (int64_t n = 0; happened; ++n) {
+    CAPTURE(n);
+    const Profile profile;
+    const AllocationFailure failure(n);
+    try {
+      x.neg();
+    } catch (const std::bad_alloc&) {
+    } catch (const MemoryError&) {
+    }
+    happened = failure.happened();
+  }
 }
 
 }  // namespace linnet::test

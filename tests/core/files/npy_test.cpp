@@ -148,6 +148,8 @@ TEST_CASE("npy, npz: what is written is read back") {
       if (!is_floating(x.dtype())) CHECK(y.to_vector<int64_t>() == x.to_vector<int64_t>());
     }
   }
+  write_npz(folder / "null.npz", {{"x", from_memory<float>(nullptr, {0, 2}, nullptr)}});
+  CHECK(read_npz(folder / "null.npz").at("x").shape() == Shape{0, 2});
   write_npz(folder / "none.npz", {});
   CHECK(read_npz(folder / "none.npz").empty());
   CHECK(read_bytes(folder / "none.npz").starts_with("PK\x05\x06"));  // by this NumPy recognises the file

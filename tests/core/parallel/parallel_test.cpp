@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
 
+#include "tests/support/allocation_count.h"
 #include "tests/support/child_program.h"
 #include "tests/support/threads.h"
 
@@ -280,6 +282,29 @@ TEST_CASE("parallel: the number of threads") {
   for (const int threads : {3, 1}) {
     set_num_threads(threads);
     CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
+  }
+}
+
+TEST_CASE("parallel: a pool that lacks memory for a thread does with fewer") {
+  if (!allocations_are_counted("requests for memory that fail")) return;
+  const WithThreads with(4);
+  bool happened = true;
+  for (int64_t n = 0; happened; ++n) {
+    CAPTURE(n);
+    set_num_threads(1);  // ends the pool
+    set_num_threads(4);
+    std::atomic<int> runs{0};
+    {
+      const AllocationFailure failure(n);
+      try {
+        parallel_tasks(64, [&](int64_t) { ++runs; });
+      } catch (const std::bad_alloc&) {
+      }
+      happened = failure.happened();
+    }
+    runs = 0;
+    parallel_tasks(64, [&](int64_t) { ++runs; });
+    REQUIRE(runs == 64);
   }
 }
 
