@@ -74,9 +74,9 @@ Number tanh(const Number& a) {
 }
 
 // `backward` starts with $dL/dL = 1$ and goes back. For each input, a node multiplies its own gradient by the stored
-// derivative and adds the product to the input's gradient. A node that came before one of those that use it would
-// hand on only a part of its gradient. So `sort` lists each node after its inputs, and `backward` goes through the
-// list from its end. `seen` is never reset, so `backward` works once for a graph.
+// derivative and adds the product to the input's gradient. `backward` must visit a node after all nodes that use it.
+// Otherwise the node would pass on only a part of its gradient. So `sort` lists each node after its inputs, and
+// `backward` goes through the list from its end. `seen` is never reset, so `backward` works once for a graph.
 
 void sort(const Number& node, std::vector<Number>& sorted) {
   if (std::exchange(node->seen, true)) return;

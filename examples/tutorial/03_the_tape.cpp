@@ -62,8 +62,9 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 // $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function reads,
 // here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
-// linnet numbers its nodes too. `backward` (`core/autograd/engine.cpp`) visits them from the highest down and sums
-// the gradients that reach a node. A *leaf* (no op's result) keeps the sum, as soon as all ops that use it are done.
+// In linnet a node's number is 1 + the largest number of its inputs. `backward` (`core/autograd/engine.cpp`) visits
+// nodes from the highest down and sums the gradients that reach a node. A *leaf* is a tensor that no op computed. It
+// keeps the sum once all ops that use it are done.
 //
 // ## Five rules
 //

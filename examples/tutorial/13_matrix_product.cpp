@@ -50,7 +50,7 @@ void tiled(int64_t n, const float* a, const float* b, float* c) {
 
 // ## 3. Packed
 //
-// A block of 4 × 8 sums stays near the processor for all $k$. Each number of $b$ is loaded once for four rows, and
+// A tile of 4 × 8 sums stays in registers for all $k$. Each number of $b$ is loaded once for four rows, and
 // each number of $a$ once for eight columns. The eight columns of $b$ are first copied into one contiguous buffer,
 // which all rows of $a$ use (Goto & van de Geijn 2008).
 
