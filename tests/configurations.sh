@@ -97,11 +97,15 @@ packages() {
   compiles_stub CMakeFiles/linnet.dir/core/distributed/stub.cpp.o LINNET_MPI=OFF
 }
 
-# Compiles what stands in for a library: $1 is its object, and the setting $2 leaves the library out.
+# Compiles what stands in for a library, alone: $1 is its object, and the setting $2 leaves the library out.
 compiles_stub() {
+  local compile
   rm -rf "$work/stub"
   configure stub -G Ninja -D LINNET_CUDA=OFF -D LINNET_WERROR=ON -D "$2" || fail "$2" "$work/stub.log"
-  ninja -C "$work/stub" "$1" >"$work/stub.log" 2>&1 || fail "$2: its stub does not compile" "$work/stub.log"
+  compile=$(ninja -C "$work/stub" -t commands "$1" | tail -n 1)
+  [[ $compile == *" -o $1 "* ]] || fail "$2: there is no $1" "$work/stub.log"
+  mkdir -p "$work/stub/$(dirname "$1")"
+  (cd "$work/stub" && eval "$compile") >"$work/stub.log" 2>&1 || fail "$2: its stub does not compile" "$work/stub.log"
   echo "compiled: $1"
 }
 
