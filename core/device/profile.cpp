@@ -202,7 +202,7 @@ detail::ProfiledCall::~ProfiledCall() {
   try {
     profile_->add(std::move(call_));
   } catch (const std::bad_alloc&) {
-    // A destructor must not throw, so the profile lacks this call.
+    return;  // a destructor must not throw, so the profile lacks this call
   }
 }
 

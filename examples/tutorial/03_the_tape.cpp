@@ -62,9 +62,8 @@ Tensor gradient_by_list(const std::vector<double>& x, const std::vector<double>&
 // $x^\top G$ (chapter 2), from the gradient $G$ of its result. It also stores the tensors that this function reads,
 // here $x$ and $W$. Because of these *saved tensors*, training takes more memory than evaluation.
 //
-// In linnet a node's number is 1 + the largest number of its inputs. `backward` (`core/autograd/engine.cpp`) visits
-// nodes from the highest down and sums the gradients that reach a node. A *leaf* is a tensor that no op computed. It
-// keeps the sum once all ops that use it are done.
+// A node's number is 1 + the largest of its inputs. `backward` (`core/autograd/engine.cpp`) visits nodes from the
+// highest down and sums the gradients that reach each. A *leaf*, which no op computed, keeps the sum in the end.
 //
 // ## Five rules
 //

@@ -1,9 +1,8 @@
 // # 14. The same kernel on a GPU
 //
-// A GPU has thousands of small processors. A *kernel* is a function that many threads run. `blockIdx` says which
-// *block* a thread is in, and `threadIdx` which thread of the block it is. The threads of a block share a small fast
-// memory. This chapter explains a kernel for
-// matrix products. It simulates the threads on the CPU, one after the other, so that any machine can run it.
+// A GPU has thousands of small processors. Many threads run a *kernel*: `blockIdx` numbers their *blocks*, and
+// `threadIdx` the threads of one, which share a small fast memory. This chapter explains a kernel for matrix
+// products, and simulates its threads on the CPU, one after the other, so that any machine can run it.
 
 #include <fmt/core.h>
 
