@@ -33,7 +33,7 @@ TEST_CASE("README's lines for users of PyTorch do what they say") {
   Tensor m = where(x > 0, x, 0);                   // masks come from comparisons
   x.masked_select(x > 0);                          // x[x > 0], a copy
   Tensor p = index_put(x, {x > 0}, scalar(1));     // p = x.clone(); p[x > 0] = 1
-  x.sum();  x.sum(1);  x.mean({0, 1}, true);       // ops are functions, and also members where PyTorch has members
+  x.sum();  x.sum(1);  x.mean({0, 1}, true);       // ops are functions, and many are also members
   auto [values, indices] = x.max(1);
   double number = x.sum().item();
 
