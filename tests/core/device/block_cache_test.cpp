@@ -34,6 +34,7 @@ TEST_CASE("block cache: returning a block needs no memory, since destructors do 
   CHECK_FALSE(failure.happened());
   CHECK(cache.stats().live == 0);
   CHECK(cache.stats().cached == 100 * kBytes);
+  cache.release_cached();
 }
 
 TEST_CASE("block cache: any request for memory that fails in a hold loses no block") {
