@@ -282,7 +282,7 @@ Tensor median(const Tensor& x, Where where) {
 ValuesAndIndices median(const Tensor& x, int64_t dim, KeepDim keepdim, Where where) {
   const Call call("median", where);
   const Tensor first_nan = argmax(x, dim, true);  // where there is a NaN
-  if (x.rank() == 0) return {x.clone(), first_nan};
+  if (x.rank() == 0) return at_extremes(x, first_nan, dim, keepdim);
   const int64_t rank = (x.size(dim) - 1) / 2;  // in ascending order, from 0
   const Tensor middle = topk(x.detach(), rank + 1, dim, false).indices.narrow(dim, rank, 1);
   return at_extremes(x, linnet::where(any(isnan(x), {dim}, true), first_nan, middle), dim, keepdim);

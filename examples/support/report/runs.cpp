@@ -74,8 +74,7 @@ std::vector<FinishedRun> finished_runs(const fs::path& folder, TaskKind kind) {
   if (error)
     throw IoError(
         fmt::format("--out {}: {}; name a folder with runs of {}", folder.string(), error.message(), program));
-  std::set<fs::path>
-      folders;  // sorted, because the file system's order is arbitrary and the first of equal runs counts
+  std::set<fs::path> folders;  // sorted, so that always the same one of equal runs counts
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().filename() == kResults) folders.insert(entry.path().parent_path());
   }
