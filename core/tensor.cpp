@@ -240,6 +240,29 @@ void Tensor::check_editable() const {
   }
 }
 
+namespace {
+
+/// The addresses from the first byte of a tensor to the last one.
+std::pair<uintptr_t, uintptr_t> ends_of(const View& x) {
+  int64_t below = 0, above = 0;  // element 0
+  for (int d = 0; d < x.rank; ++d) {
+    const int64_t last = (x.shape[d] - 1) * x.strides[d];
+    (last < 0 ? below : above) += last;
+  }
+  const auto element = reinterpret_cast<uintptr_t>(x.data);
+  const auto at = [&](int64_t i) { return element + static_cast<uintptr_t>(i * size_of(x.dtype)); };
+  return {at(below), at(above + 1) - 1};
+}
+
+/// Whether two tensors of one device may have elements in common, as those that borrow the same memory do.
+bool overlap(const View& a, const View& b) {
+  const auto [first_of_a, last_of_a] = ends_of(a);
+  const auto [first_of_b, last_of_b] = ends_of(b);
+  return first_of_a <= last_of_b && first_of_b <= last_of_a;
+}
+
+}  // namespace
+
 Tensor& Tensor::copy_(const Tensor& source, Where where) {
   const Call call("copy_", where);
   check_editable();
@@ -250,7 +273,7 @@ Tensor& Tensor::copy_(const Tensor& source, Where where) {
   Tensor expanded = source.to(device());
   // Without an expansion nothing is allocated, so that a load that has begun to copy cannot run out of memory.
   if (expanded.shape() != shape()) expanded = expanded.expand(shape());
-  if (expanded.get().storage == get().storage) expanded = expanded.clone();  // the two may overlap
+  if (overlap(detail::view(*this), detail::view(expanded))) expanded = expanded.clone();
   backend(device()).copy(detail::view(*this), detail::view(expanded));
   detail::bump_version(*this);
   return *this;

@@ -80,6 +80,25 @@ std::shared_ptr<Recomputed> CheckpointedCall::keep(const Tensor& tensor) {
   return place;
 }
 
+void CheckpointedCall::read(const std::vector<Tensor>& inputs) {
+  if (current_ == nullptr) return;
+  auto& versions = current_->call.versions_;
+  for (const Tensor& input : inputs) {
+    if (!input.defined() || !input.is_leaf() || !input.requires_grad()) continue;
+    const uint64_t version = detail::version(input);
+    if (!current_->is_second) {
+      versions[detail::node(input)] = version;
+    } else if (const auto first = versions.find(detail::node(input));
+               first != versions.end() && first->second != version) {
+      throw AutogradError(
+          fmt::format("a tensor of shape {} that the function of a checkpoint reads was edited in place after this "
+                      "call (edit {}, "
+                      "read at {}); call backward before you edit it",
+                      to_string(input.shape()), version, first->second));
+    }
+  }
+}
+
 RandomKey CheckpointedCall::draw(Generator::State& state) { return Run::draw(current_, state); }
 
 RandomKey CheckpointedCall::Run::draw(Run* run, Generator::State& state) {

@@ -29,7 +29,8 @@ namespace linnet {
 /// Gradient: any number of times. With `retain` or `create_graph` the tape keeps the tensors of the second call.
 /// Cost: a second forward in backward; nothing if no op in f saved a tensor.
 /// Throws: what f throws. Backward throws AutogradError if the second call saves or returns tensors of another
-/// number, shape or dtype, if it draws random numbers more or less often, or if a tensor that f read was edited.
+/// number, shape or dtype, if it draws random numbers more or less often, or if a parameter that f read, or a
+/// tensor that an op in f needs for backward, was edited.
 std::vector<Tensor> checkpoint(std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)> f,
                                const std::vector<Tensor>& inputs);
 /// A checkpoint of a function with one input and one result.

@@ -228,9 +228,11 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
   return Tensor::empty(output.shape(), output.dtype(), output.device()).fill_(1);
 }
 
-/// A gradient with elements of its own, for a leaf to keep. Optimizers edit it in place.
+/// A gradient with elements of its own, for a leaf to keep. Optimizers edit it in place. A part of a larger tensor is
+/// copied, because it would keep all of the larger one in memory.
 Tensor own(const Tensor& gradient) {
-  return detail::owns_elements_alone(gradient) && gradient.is_contiguous() ? gradient : gradient.clone();
+  const bool is_whole = detail::whole_storage_as(gradient, gradient.shape()).defined();
+  return is_whole && gradient.is_contiguous() && detail::owns_elements_alone(gradient) ? gradient : gradient.clone();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,9 @@ class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared
   /// Notes a tensor that an op saves on this thread. Returns null if its elements are to be kept: outside a
   /// checkpoint, and in the tape of a second run, which is dropped.
   static std::shared_ptr<Recomputed> keep(const Tensor& tensor);
+  /// Notes the parameters among the inputs of an op on this thread. In a second run it throws AutogradError for one
+  /// that was edited since, also if no op saves it.
+  static void read(const std::vector<Tensor>& inputs);
   /// The key of a generator's next draw; in a second run, the key of the same draw in the first run.
   static RandomKey draw(Generator::State& state);
 
@@ -44,10 +48,11 @@ class [[gnu::visibility("hidden")]] CheckpointedCall : public std::enable_shared
 
   Function function_;
   std::vector<Saved> inputs_;
-  std::vector<std::weak_ptr<Recomputed>> saved_;  ///< in the order in which ops saved them
-  std::vector<RandomKey> keys_;                   ///< of the draws, in their order
-  std::vector<std::string> outputs_;              ///< dtype and shape of each
-  std::mutex mutex_;                              ///< guards the Recomputed: several threads may walk the tape
+  std::vector<std::weak_ptr<Recomputed>> saved_;        ///< in the order in which ops saved them
+  std::map<std::shared_ptr<Node>, uint64_t> versions_;  ///< of the parameters that the first run read
+  std::vector<RandomKey> keys_;                         ///< of the draws, in their order
+  std::vector<std::string> outputs_;                    ///< dtype and shape of each
+  std::mutex mutex_;                                    ///< guards the Recomputed: several threads may walk the tape
 };
 
 /// A saved tensor of a checkpoint. Its elements are computed when backward needs them, and freed with its last Saved.

@@ -67,6 +67,7 @@ Op::Op(const char* name, Where where, std::vector<Tensor> inputs)
                                     name_of(first->device()), name_of(input.device())));
     }
   }
+  CheckpointedCall::read(inputs_);
 }
 
 Op::~Op() noexcept(false) {

@@ -21,6 +21,7 @@
 
 #include <fmt/format.h>
 
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/allocator.h>
 #include <linnet/core/error.h>
 #include <linnet/core/parallel/cpu_quota.h>
@@ -182,6 +183,8 @@ class ThreadPool {
     context_ = context;
     count_ = count;
     call_ = Call::outermost();
+    records_ = grad_enabled();
+    finds_nan_ = AnomalyMode::enabled();
     error_ = nullptr;
     completed_.store(0, std::memory_order_relaxed);
     for (size_t i = shares_.size(); i-- > 0;) shares_[i].remaining.store(begin_of(i + 1) - begin_of(i));
@@ -245,8 +248,13 @@ class ThreadPool {
     return true;
   }
 
-  /// Runs a task inside the Call that started the loop, so that errors on any thread name that call.
+  /// Runs a task as the thread that started the loop would: inside its Call, so that errors on any thread name that
+  /// call, and with its NoGrad and AnomalyMode.
   void run_task(int64_t index) const {
+    std::optional<NoGrad> no_grad;
+    if (!records_) no_grad.emplace();
+    std::optional<AnomalyMode> anomaly_mode;
+    if (finds_nan_) anomaly_mode.emplace();
     std::optional<Call> call;
     if (call_ != nullptr) call.emplace(call_->name(), call_->where(), call_->prefix());
     task_(context_, index);
@@ -279,6 +287,8 @@ class ThreadPool {
   std::atomic<int64_t> completed_{0};
   int64_t count_ = 0;
   const Call* call_ = nullptr;  ///< the caller's outermost Call, or null
+  bool records_ = true;         ///< whether the caller's ops are recorded
+  bool finds_nan_ = false;      ///< whether the caller is in AnomalyMode
   detail::Task task_ = nullptr;
   void* context_ = nullptr;
   std::exception_ptr error_;

@@ -130,10 +130,12 @@ Tensor isclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool 
   Tensor close = eq(a, b);
   if (rtol > 0 || atol > 0) {
     const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::float64;
-    const Tensor x = a.to(dtype), y = b.to(dtype);
-    const Tensor difference = abs(sub(x, y));
-    const Tensor near = logical_and(le(difference, add(mul(abs(y), rtol), atol)), isfinite(difference));
-    close = logical_or(close, near);
+    const Tensor x = a.to(dtype), y = b.to(dtype), finite = logical_and(isfinite(x), isfinite(y));
+    // Without infinities no difference is NaN, which AnomalyMode would report.
+    const Tensor p = masked_fill(x.expand(finite.shape()), logical_not(finite), 0);
+    const Tensor q = masked_fill(y.expand(finite.shape()), logical_not(finite), 0), difference = abs(sub(p, q));
+    const Tensor near = logical_and(le(difference, add(mul(abs(q), rtol), atol)), isfinite(difference));
+    close = logical_or(close, logical_and(finite, near));
   }
   if (equal_nan) close = logical_or(close, logical_and(isnan(a), isnan(b)));
   return op.non_differentiable(close, "its result is true or false");

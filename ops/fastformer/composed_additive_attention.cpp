@@ -50,6 +50,12 @@ Tensor interact(const Tensor& global, const Tensor& x, const AdditiveStage& stag
              matmul(x, stage.concat_weight.narrow(1, width, width)));
 }
 
+/// x, with 0 for the NaN and infinities of its padding. A gradient of 0 times one of them would be NaN.
+Tensor with_finite_padding(const Tensor& x, const Tensor& padding_mask) {
+  if (!padding_mask.defined()) return x;
+  return masked_fill(x, logical_and(per_token(logical_not(padding_mask)), logical_not(isfinite(x))), 0);
+}
+
 /// u, with 0 where no token is left to sum.
 Tensor zero_where_empty(const Tensor& u, const Tensor& padding_mask, bool causal) {
   if (!padding_mask.defined()) return u;
@@ -67,9 +73,12 @@ Tensor composed_additive_attention(const std::vector<Tensor>& projections, const
     // α_i = softmax_i(w_q·q_i/√D), q = sum α_i q_i                         [Fastformer eq.3] [Fastformer eq.4]
     // β_i = softmax_i(w_k·p_i/√D), k = sum β_i p_i, in the second stage    [Fastformer eq.5] [Fastformer eq.6]
     const Tensor global = attention_pool(logits(token, stages[i]), dropped(token, options), pool);
-    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, whose padding is in no further sum
+    // p_i = q ∘ k_i, and u_i = k ∘ v_i with the last projection, whose padding is in no further sum but in one of
+    // backward: the gradient of k is a sum over v_i
     const bool last = i + 1 == stages.size();
-    const Tensor next = last ? projections[i + 1] : without_padding(projections[i + 1], options.padding_mask);
+    const Tensor& x = projections[i + 1];
+    const Tensor next =
+        last ? with_finite_padding(x, options.padding_mask) : without_padding(x, options.padding_mask);
     token = interact(global, next, stages[i], options.interaction);
   }
   return zero_where_empty(token, options.padding_mask, options.causal);

@@ -5,6 +5,7 @@
 #include <latch>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -121,6 +122,16 @@ TEST_CASE("tensor: copy_ from elements that overlap, and into those that are one
   Tensor y = counting({6});
   y.narrow(0, 1, 5).copy_(y.narrow(0, 0, 5));
   CHECK(y.to_vector<double>() == std::vector<double>{0, 0, 1, 2, 3, 4});
+
+  std::vector<double> memory(4096);
+  std::iota(memory.begin(), memory.end(), 0);
+  Tensor to = from_memory(memory.data(), {4096}, nullptr);
+  const Tensor from = from_memory(memory.data(), {4096}, nullptr), before = from.clone();
+  to.slice(0, 1, 4096).copy_(from.slice(0, 0, 4095));
+  CHECK(to.slice(0, 1, 4096).to_vector<double>() == before.slice(0, 0, 4095).to_vector<double>());
+  to.copy_(before.flip({0}));
+  to.slice(0, 0, 4095).copy_(from.slice(0, 1, 4096));
+  CHECK(to[0].item<double>() == 4094);
   Tensor repeated = counting({1, 2}).expand({3, 2});
   CHECK_THROWS_WITH_AS(repeated.copy_(counting({3, 2})), doctest::Contains("stride 0 in dim 0"), ShapeError);
   CHECK_THROWS_AS(repeated.fill_(1), ShapeError);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
+#include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
@@ -45,6 +46,14 @@ TEST_CASE("anomaly mode: a NaN that only backward produces") {
   const std::string message = message_of([&] { backward(loss); });
   CHECK_MESSAGE(message.starts_with("backward of sqrt: produced a NaN (AnomalyMode), in "), message);
   CHECK_MESSAGE(message.ends_with(fmt::format("(anomaly_test.cpp:{})", line)), message);
+}
+
+TEST_CASE("anomaly mode: infinities that are close are no NaN") {
+  const AnomalyMode mode;
+  const Tensor x = tensor({std::numeric_limits<double>::infinity(), 1}, DType::float64);
+  CHECK(allclose(x, x));
+  CHECK_FALSE(allclose(x, -x));
+  CHECK(isclose(x, tensor({1}, DType::float64)).to_vector<bool>() == std::vector<bool>{false, true});
 }
 
 TEST_CASE("anomaly mode: ends with its scope, and lets numbers pass") {

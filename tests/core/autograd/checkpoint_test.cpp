@@ -379,6 +379,15 @@ TEST_CASE("checkpoint: an edit or a freeze before backward is refused") {
     }
     CHECK_THROWS_WITH_AS(backward(sum(y)), edited, AutogradError);
   }
+  {
+    Tensor bias = leaf({2}, 3);  // no op needs it for backward, but the exponential of the sum
+    const Tensor y = checkpoint([&](const List& in) { return List{exp(in[0] + bias)}; }, {x})[0];
+    {
+      const NoGrad no_grad;
+      bias += 1;
+    }
+    CHECK_THROWS_WITH_AS(backward(sum(y)), edited, AutogradError);
+  }
   const Tensor y = checkpoint(f, {x, mask})[0];
   w.set_requires_grad(false);
   CHECK_THROWS_WITH_AS(backward(sum(y)), doctest::Contains("freeze no parameters"), AutogradError);

@@ -10,6 +10,7 @@
 #include <linnet/core/memory_stats.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/join.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/layers/activation.h>
@@ -131,6 +132,15 @@ TEST_CASE("grad: only what lies between outputs and inputs is walked") {
   CHECK(values(gradients[0]) == values(x));
   CHECK(values(gradients[1]) == values(h));
   CHECK_NOTHROW(backward(sum(h)));  // it lies below an input
+}
+
+TEST_CASE("backward: a leaf keeps no part of a larger gradient, which would stay in memory") {
+  Tensor large = zeros({1 << 20}).set_requires_grad(), small = zeros({16}).set_requires_grad();
+  const int64_t before = memory_stats().live;
+  backward(sum(concat({large, small}, 0) * 2));
+  large.set_grad({});
+  CHECK(memory_stats().live - before < 4096);
+  CHECK(values(small.grad()) == Doubles(16, 2));
 }
 
 TEST_CASE("grad: outputs above each other, and inputs that are outputs, above each other or named twice") {

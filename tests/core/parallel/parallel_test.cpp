@@ -1,5 +1,6 @@
 #include <linnet/core/parallel/parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -16,10 +17,12 @@
 #include <unistd.h>
 
 #include <doctest/doctest.h>
+#include <linnet/core/autograd/tape.h>
 #include <linnet/core/error.h>
 #include <linnet/core/tensor.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
+#include <linnet/ops/array/math.h>
 
 #include "tests/support/allocation_count.h"
 #include "tests/support/child_program.h"
@@ -271,6 +274,35 @@ TEST_CASE("parallel: a child that is forked while other threads run ops can run 
   ended = true;
   for (std::thread& user : users) user.join();
   CHECK(hung == 0);
+}
+
+TEST_CASE("parallel: tasks follow the caller's NoGrad and AnomalyMode on every thread") {
+  const WithThreads with(4);
+  const Tensor w = zeros({2}).set_requires_grad();
+  std::vector<Tensor> results(64);
+  const auto record = [&](int64_t i) {
+    results[static_cast<size_t>(i)] = w * 2;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that each thread has tasks
+  };
+  {
+    const NoGrad no_grad;
+    parallel_tasks(64, record);
+  }
+  CHECK(std::ranges::none_of(results, &Tensor::requires_grad));
+  parallel_tasks(64, record);
+  CHECK(std::ranges::all_of(results, &Tensor::requires_grad));
+
+  const AnomalyMode mode;
+  std::atomic<int> found{0};
+  parallel_tasks(64, [&](int64_t) {
+    try {
+      log(w - 1);
+    } catch (const ValueError&) {
+      ++found;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  CHECK(found == 64);
 }
 
 TEST_CASE("parallel: the number of threads") {

@@ -106,6 +106,13 @@ TEST_CASE("additive_attention leaves out padding; where nothing is left it is 0 
       changed.projections.back() = with_tokens(in.projections.back(), 0, 5, 6, value);
       CHECK(same_bits(run(changed, options).narrow(0, 0, 1).narrow(2, 0, 5),
                       expected.back().narrow(0, 0, 1).narrow(2, 0, 5)));
+
+      // Backward multiplies the values of the last projection with gradients, which may be 0.
+      const Tensor g = with_tokens(normal({2, 2, 6, 3}, 6), 0, 5, 6, 0);
+      const std::vector<Tensor> gradients = forward_backward(changed, options, g);
+      changed.projections.back() = in.projections.back();
+      const std::vector<Tensor> without = forward_backward(changed, options, g);
+      for (size_t i = 0; i + 1 < gradients.size(); ++i) CHECK(same_bits(gradients[i], without[i]));
     }
   });
 }
