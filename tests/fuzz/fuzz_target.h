@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -42,6 +45,17 @@ auto checked(Bytes input, Read&& read, int64_t before_fault = 0) {
   } catch (...) {
     use.check(input, before_fault);
     throw;
+  }
+}
+
+/// Returns `f()`, which must succeed once an input was accepted. Ends the process if it throws.
+template <class F>
+auto must(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "an input was accepted, and then: %s\n", error.what());
+    std::abort();
   }
 }
 
