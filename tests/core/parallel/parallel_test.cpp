@@ -283,6 +283,7 @@ TEST_CASE("parallel: the number of threads") {
   CHECK(num_threads() == 3);
   for (const int threads : {3, 1}) {
     set_num_threads(threads);
+    CHECK(describe_threads() == std::to_string(threads) + " threads (set by the program)");
     CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
   }
 }
