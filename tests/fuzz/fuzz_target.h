@@ -20,6 +20,11 @@ void run(Bytes input);
 /// are fewer than the 16 MiB that users are promised, so that small inputs already show what large ones would do.
 extern const int64_t memory_allowance;
 
+/// Whether something was read of this input: `checked` or `run` came to its end. With LINNET_FUZZ_ACCEPTED set, the
+/// program prints ACCEPTED after each such input, so that run.sh can see whether the seeds reach the code behind the
+/// first checks.
+extern bool accepted;
+
 /// The memory that the process has allocated since the construction.
 class MemoryUse {
  public:
@@ -41,6 +46,7 @@ auto checked(Bytes input, Read&& read, int64_t before_fault = 0) {
   try {
     auto result = read();
     use.check(input, use.live());
+    accepted = true;
     return result;
   } catch (...) {
     use.check(input, before_fault);
