@@ -20,7 +20,10 @@ format() {
 }
 
 shell() {
-  (($# > 0)) || set -- .ci/run cuda/*.sh examples/*.sh tests/*.sh tests/*/*.sh
+  if (($# == 0)); then
+    mapfile -d '' -t all < <(find . -name '*.sh' -not -path './build/*' -print0)
+    set -- .ci/run "${all[@]}"
+  fi
   shellcheck "$@"
 }
 

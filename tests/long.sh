@@ -65,6 +65,7 @@ analyzer() {
 }
 
 coverage() {
+  rm -f build/long/coverage/*.profraw  # of an earlier run
   build_tests coverage '-fprofile-instr-generate -fcoverage-mapping' &&
     LLVM_PROFILE_FILE=build/long/coverage/%p.profraw build/long/coverage/bin/linnet_tests --no-colors || return
   llvm-profdata-19 merge -sparse build/long/coverage/*.profraw -o build/long/coverage/tests.profdata || return
@@ -94,13 +95,13 @@ fuzz() {
 }
 
 kills() {
-  LINNET_KILLS=200 build/bin/linnet_tests --no-colors \
+  LINNET_KILLS=200 tests/some_cases.sh build/bin/linnet_tests --no-colors \
     --test-case='a run killed*,a run in which a call fails*,AtomicFile: a process killed*'
 }
 
-ranks() { LINNET_RANKS=1 LINNET_KILLS=20 build/bin/linnet_tests --no-colors --test-case='ranks: *'; }
+ranks() { LINNET_RANKS=1 LINNET_KILLS=20 tests/some_cases.sh build/bin/linnet_tests --no-colors --test-case='ranks: *'; }
 
-load() { LINNET_LOAD=1 build/bin/linnet_tests --no-colors --test-case='load:*'; }
+load() { LINNET_LOAD=1 tests/some_cases.sh build/bin/linnet_tests --no-colors --test-case='load:*'; }
 
 mutations() { tests/mutate.sh --count 400; }
 

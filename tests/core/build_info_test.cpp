@@ -6,6 +6,7 @@
 #include <linnet/core/device/backend.h>
 #include <linnet/core/distributed.h>
 #include <linnet/core/error.h>
+#include <linnet/core/parallel/parallel.h>
 
 namespace linnet::test {
 
@@ -13,6 +14,10 @@ TEST_CASE("build_info: one line, which says why there is no CUDA, and which MPI"
   const std::string all = build_info();
   CAPTURE(all);
   CHECK(all.find('\n') == std::string::npos);
+  for (const std::string& part : {std::string("linnet "), std::string("OpenBLAS"), describe_threads()}) {
+    CAPTURE(part);
+    CHECK(all.find(part) != std::string::npos);
+  }
   std::string cuda;
   try {
     backend(Device::cuda);

@@ -109,6 +109,23 @@ TEST_CASE("rooms: headers include those of lower rooms alone, and none of them e
   CHECK(joined(find_cycle(rooms)) == "");
 }
 
+TEST_CASE("rooms: no file includes a header of a higher top-level folder") {
+  const std::map<std::string, int> rank{{"core", 0}, {"ops", 1}, {"nn", 2}, {"examples", 3}};
+  const auto top_of = [](const std::string& path) { return path.substr(0, path.find('/')); };
+  int checked = 0;
+  for (const std::string& file : files_below(kTop)) {
+    if (!std::regex_search(file, std::regex("[.](h|cpp|cu|cuh)$"))) continue;
+    for (const std::string& included : includes_of(file)) {
+      ++checked;
+      const std::string from = top_of(file), to = top_of(included);
+      const bool goes_down =
+          from == "cuda" ? to == "core" || to == "cuda" : to != "cuda" && rank.at(to) <= rank.at(from);
+      CHECK_MESSAGE(goes_down, file, " includes ", included);
+    }
+  }
+  CHECK(checked > 2000);
+}
+
 TEST_CASE("rooms: a folder has no more files than one can look through") {
   std::map<std::string, int> count;
   for (const std::string& file : files_below(kTop)) ++count[fs::path(file).parent_path().string()];

@@ -35,6 +35,7 @@ inline void agree_in_bfloat16(const std::string& what, double allowed, const std
     return all;
   };
   const std::vector<Tensor> expected = results(Device::cpu), actual = results(Device::cuda);
+  REQUIRE(actual.size() == expected.size());
   for (size_t r = 0; r < actual.size(); ++r) {
     CAPTURE(what);
     CAPTURE(r);

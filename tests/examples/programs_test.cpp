@@ -13,11 +13,13 @@
 #include "tests/examples/run/ended_checks.h"
 #include "tests/examples/run/tiny_run.h"
 #include "tests/nn/data/idx_file.h"
+#include "tests/support/near.h"
 
 using namespace linnet;
 using namespace linnet::examples::test;
 using linnet::test::Ended;
 using linnet::test::idx_bytes;
+using linnet::test::near;
 using linnet::test::read_bytes;
 using linnet::test::run_program;
 using linnet::test::write_bytes;
@@ -95,7 +97,7 @@ TEST_CASE("train_shakespeare writes all that an output folder holds, and nothing
   CHECK(metrics[0]["seconds"] == 0);
   // Half of 20 steps took the median or longer.
   CHECK(1e3 * metrics[2]["seconds"].get<double>() >= 10 * metrics[2]["ms_per_step"].get<double>());
-  CHECK(metrics[2]["lr"].get<double>() == doctest::Approx(1e-4));
+  CHECK(metrics[2]["lr"].get<double>() == near(1e-4, 1e-9));
   CHECK(metrics[2]["peak_bytes"] > 0);
   // The peak of the steps only: the evaluation at the end has larger batches.
   const auto results = nlohmann::json::parse(read_bytes(shop / "run/results.json"));

@@ -5,6 +5,7 @@
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/values.h"
 
 /// A checkpoint that is refused leaves model, optimizer and generator as they were. The model is one linear layer: a
 /// file that fits it is small.
@@ -22,8 +23,8 @@ struct Model : nn::Module {
 
 std::string everything(const nn::Module& model, const nn::Optimizer& optimizer) {
   std::string text;
-  for (const auto& [name, tensor] : model.state()) text += name + to_string(tensor);
-  for (const auto& [name, tensor] : optimizer.state()) text += name + to_string(tensor);
+  for (const auto& [name, tensor] : model.state()) text += name + test::bytes_of(tensor);
+  for (const auto& [name, tensor] : optimizer.state()) text += name + test::bytes_of(tensor);
   const Generator::State random = model.generator().state();
   return text + std::to_string(random.seed) + " " + std::to_string(random.draws);
 }
@@ -43,17 +44,20 @@ void run(Bytes input) {
   const MemoryUse use;
   try {
     checkpoint.load();
-    use.check(input, most_in_tensors(input));
-    checkpoint.save();
-    const std::string loaded = everything(model, optimizer);
-    const int64_t step = at.step;
-    at = {};
-    checkpoint.load();
-    if (at.step != step || everything(model, optimizer) != loaded) std::abort();
   } catch (const Error&) {
     use.check(input, most_in_tensors(input));
     if (everything(model, optimizer) != before) std::abort();
+    throw;
   }
+  use.check(input, most_in_tensors(input));
+  const std::string loaded = everything(model, optimizer);
+  const int64_t step = at.step;
+  must([&] {
+    checkpoint.save();
+    at = {};
+    checkpoint.load();
+  });
+  if (at.step != step || everything(model, optimizer) != loaded) std::abort();
 }
 
 }  // namespace linnet::fuzz

@@ -19,7 +19,7 @@ void run(Bytes input) {
   const examples::Settings settings =
       checked(input, [&] { return examples::read_config(folder.path(), &data_name); });
   const nlohmann::json json = examples::to_json(settings);
-  if (examples::to_json(examples::settings_from_json(json)) != json) std::abort();
+  if (must([&] { return examples::to_json(examples::settings_from_json(json)); }) != json) std::abort();
 }
 
 }  // namespace linnet::fuzz

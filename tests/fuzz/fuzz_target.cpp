@@ -41,6 +41,8 @@ void count_free(const volatile void* memory) {
 
 }  // namespace
 
+bool accepted = false;
+
 MemoryUse::MemoryUse() : before_(live_bytes) { peak_bytes = before_; }
 int64_t MemoryUse::live() const { return live_bytes - before_; }
 void MemoryUse::check(Bytes input, int64_t read) const {
@@ -101,11 +103,14 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t mos
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  linnet::fuzz::accepted = false;
   try {
     linnet::fuzz::run({data, size});
+    linnet::fuzz::accepted = size > 0;
   } catch (const linnet::Error&) {
   } catch (const linnet::examples::UsageError&) {
   } catch (const CLI::Error&) {
   }
+  if (linnet::fuzz::accepted && std::getenv("LINNET_FUZZ_ACCEPTED") != nullptr) std::fputs("ACCEPTED\n", stderr);
   return 0;
 }

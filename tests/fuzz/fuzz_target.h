@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -16,6 +19,11 @@ void run(Bytes input);
 /// The bytes of memory that reading may take in addition to memory in proportion to the input. For most targets they
 /// are fewer than the 16 MiB that users are promised, so that small inputs already show what large ones would do.
 extern const int64_t memory_allowance;
+
+/// Whether something was read of this input: `checked` or `run` came to its end. With LINNET_FUZZ_ACCEPTED set, the
+/// program prints ACCEPTED after each such input, so that run.sh can see whether the seeds reach the code behind the
+/// first checks.
+extern bool accepted;
 
 /// The memory that the process has allocated since the construction.
 class MemoryUse {
@@ -38,10 +46,22 @@ auto checked(Bytes input, Read&& read, int64_t before_fault = 0) {
   try {
     auto result = read();
     use.check(input, use.live());
+    accepted = true;
     return result;
   } catch (...) {
     use.check(input, before_fault);
     throw;
+  }
+}
+
+/// Returns `f()`, which must succeed once an input was accepted. Ends the process if it throws.
+template <class F>
+auto must(F&& f) {
+  try {
+    return f();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "an input was accepted, and then: %s\n", error.what());
+    std::abort();
   }
 }
 

@@ -33,6 +33,12 @@ mkdir -p build/fuzz/findings
 fuzz() {
   local corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log status=0
   mkdir -p "$corpus"
+  LINNET_FUZZ_ACCEPTED=1 OPENBLAS_NUM_THREADS=1 "build/fuzz/bin/$1_fuzz" "tests/fuzz/corpus/$1"/* >"$log" 2>&1 || status=$?
+  if ((status != 0)) || ! grep -q '^ACCEPTED$' "$log"; then
+    tail -n 20 "$log"
+    echo "FOUND: $1: a seed fails, or all of them are refused: see $log"
+    return 1
+  fi
   OPENBLAS_NUM_THREADS=1 "build/fuzz/bin/$1_fuzz" "$corpus" "tests/fuzz/corpus/$1" -max_total_time="$seconds" \
     -timeout=10 -rss_limit_mb=4096 -max_len=262144 -use_value_profile=1 -print_final_stats=1 -len_control=1 \
     -artifact_prefix="build/fuzz/findings/$1-" >"$log" 2>&1 || status=$?

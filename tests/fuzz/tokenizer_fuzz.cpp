@@ -19,11 +19,13 @@ void run(Bytes input) {
   folder.write("vocab.json", input.first(end));
   folder.write("merges.txt", input.subspan(std::min(end + 1, text.size())));
   const auto tokenizer = checked(input, [&] { return nn::BytePairTokenizer::load(folder.path()); });
-  tokenizer.save(folder.path());
-  const auto again = nn::BytePairTokenizer::load(folder.path());
-  const std::vector<int64_t> ids = tokenizer.encode(text);
-  if (again.encode(text) != ids || tokenizer.decode(ids) != text) std::abort();
-  if (again.special_tokens() != tokenizer.special_tokens()) std::abort();
+  must([&] {
+    tokenizer.save(folder.path());
+    const auto again = nn::BytePairTokenizer::load(folder.path());
+    const std::vector<int64_t> ids = tokenizer.encode(text);
+    if (again.encode(text) != ids || tokenizer.decode(ids) != text) std::abort();
+    if (again.special_tokens() != tokenizer.special_tokens()) std::abort();
+  });
 }
 
 }  // namespace linnet::fuzz

@@ -14,7 +14,8 @@ void run(Bytes input) {
   const std::map<std::string, std::string> metadata{{"vocabulary", text_of(input.subspan(1))},
                                                     {"characters", (input[0] & 1) != 0 ? "bytes" : "code points"}};
   const nn::Vocabulary vocabulary = checked(input, [&] { return examples::vocabulary_of(metadata, "model"); });
-  const nn::Vocabulary again = examples::vocabulary_of(examples::vocabulary_metadata(vocabulary), "model");
+  const nn::Vocabulary again =
+      must([&] { return examples::vocabulary_of(examples::vocabulary_metadata(vocabulary), "model"); });
   if (again.codes() != vocabulary.codes() || again.kind() != vocabulary.kind()) std::abort();
 }
 

@@ -16,11 +16,13 @@ void run(Bytes input) {
   constexpr int64_t kCopies = 32;  // a line of a few bytes is a string, and a key of a map
   const auto load = [&] { return nn::WordVocabulary::load(folder.path() / "words"); };
   const auto vocabulary = checked(input, load, kCopies * static_cast<int64_t>(input.size()));
-  vocabulary.save(folder.path() / "words");
-  if (load().words() != vocabulary.words()) std::abort();
-  for (int64_t id = 2; id < vocabulary.size(); ++id) {
-    if (vocabulary.id(vocabulary.words()[static_cast<size_t>(id)]) != id) std::abort();
-  }
+  must([&] {
+    vocabulary.save(folder.path() / "words");
+    if (load().words() != vocabulary.words()) std::abort();
+    for (int64_t id = 2; id < vocabulary.size(); ++id) {
+      if (vocabulary.id(vocabulary.words()[static_cast<size_t>(id)]) != id) std::abort();
+    }
+  });
 }
 
 }  // namespace linnet::fuzz

@@ -302,6 +302,8 @@ def main() -> int:
                         "of other subjects and those that run programs")
     parser.add_argument("--list", action="store_true", help="print the mutants instead of trying them")
     parser.add_argument("--share", type=float, default=95, help="exit with status 1 if fewer per cent are caught (95)")
+    parser.add_argument("--at-least", type=int, default=5, help="exit with status 1 if fewer mutants are caught or "
+                        "survive, unless there are no more (5)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="that of ./tests/run.sh (build)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (one for each processor)")
     arguments = parser.parse_args()
@@ -373,6 +375,10 @@ def judge(build: Build, order: list[Mutant], arguments: argparse.Namespace) -> i
     share = 100 * caught / max(caught + survived, 1)
     others = "".join(f", {count} {what}" for what, count in counts.items() if what not in ("caught", "survived"))
     print(f"{caught} of {caught + survived} mutants caught: {share:.1f} %{others}; {time.monotonic() - begin:.0f} s")
+    expected = min(arguments.at_least, arguments.count, len(order))
+    if caught + survived < expected:
+        print(f"{caught + survived} mutants tell nothing; at least {expected} were to be tested")
+        return 1
     return int(share < arguments.share)
 
 

@@ -205,6 +205,12 @@ struct Layers : Model {
   nn::GRU gru{*this, "gru", 20, 16};
   nn::LSTM lstm{*this, "lstm", 20, 16};
   nn::AttentionPooling pool{*this, "pool", 24};
+  nn::Conv1d conv1d{*this, "conv1d", 8, 8, 5};
+  nn::Conv2d conv2d{*this, "conv2d", 8, 8, 3};
+  nn::ConvTranspose2d turned{*this, "turned", 8, 6, 3};
+  nn::GroupNorm group_norm{*this, "group_norm", 2, 8};
+  nn::BatchNorm1d batch1_norm{*this, "batch1_norm", 8};
+  nn::BatchNorm2d batch2_norm{*this, "batch2_norm", 8};
 };
 
 struct OneAttention : Model {
@@ -219,25 +225,21 @@ nn::BlockConfig block(const std::string& mechanism) {
 
 }  // namespace
 
-TEST_CASE("initial values: Linear, Embedding, positions, norms, convolution, pooling, GRU and LSTM") {
-  check_starts(draw(200, [](Generator& rng) { return std::make_unique<Layers>(rng); }),
-               by_end({{"map.weight", linear(40)},
-                       {"map.bias", linear(40)},
-                       {"table.weight", normal(1)},
-                       {"positions.weight", normal(1)},
-                       {"narrow.weight", normal(0.3)},
-                       {"norm.weight", constant(1)},
-                       {"norm.bias", constant(0)},
-                       {"conv.weight", uniform(1 / std::sqrt(kTaps))},
-                       {"_l0", linear(16)},  // GRU and LSTM: from the width of their state
-                       {"mlp.fc1.weight", linear(20)},
-                       {"mlp.fc1.bias", linear(20)},
-                       {"mlp.fc2.weight", linear(30)},
-                       {"mlp.fc2.bias", linear(30)},
-                       {"pool.fc1.weight", linear(24)},
-                       {"pool.fc1.bias", linear(24)},
-                       {"pool.fc2.weight", linear(24)},
-                       {"pool.fc2.bias", linear(24)}}));
+TEST_CASE("initial values: Linear, Embedding, positions, norms, convolutions, pooling, GRU and LSTM") {
+  check_starts(
+      draw(200, [](Generator& rng) { return std::make_unique<Layers>(rng); }),
+      by_end({{"map.weight", linear(40)},       {"map.bias", linear(40)},
+              {"table.weight", normal(1)},      {"positions.weight", normal(1)},
+              {"narrow.weight", normal(0.3)},   {"norm.weight", constant(1)},
+              {"norm.bias", constant(0)},       {"conv.weight", uniform(1 / std::sqrt(kTaps))},
+              {"conv1d.weight", linear(8 * 5)}, {"conv1d.bias", linear(8 * 5)},
+              {"conv2d.weight", linear(8 * 9)}, {"conv2d.bias", linear(8 * 9)},
+              {"turned.weight", linear(6 * 9)},  // from the channels that it makes, as in PyTorch
+              {"turned.bias", linear(6 * 9)},   {"_l0", linear(16)},  // GRU and LSTM: from the width of their state
+              {"mlp.fc1.weight", linear(20)},   {"mlp.fc1.bias", linear(20)},
+              {"mlp.fc2.weight", linear(30)},   {"mlp.fc2.bias", linear(30)},
+              {"pool.fc1.weight", linear(24)},  {"pool.fc1.bias", linear(24)},
+              {"pool.fc2.weight", linear(24)},  {"pool.fc2.bias", linear(24)}}));
 }
 
 TEST_CASE("initial values: every attention mechanism and option") {

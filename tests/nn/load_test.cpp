@@ -128,19 +128,20 @@ TEST_CASE("load: sixteen models that train in sixteen threads come to the bits o
   }
 }
 
-TEST_CASE("load: small steps take no more memory and time as they go on") {
+TEST_CASE("load: small steps take no more memory as they go on, nor, in long.sh, more time") {
   const int64_t steps = whole() ? 200'000 : 2'000, tenth = steps / 10;
   for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Training training(mechanism, 1);
-    for (int64_t step = 0; step < tenth; ++step) training.step();
+    const double first = training.step();
+    for (int64_t step = 1; step < tenth; ++step) training.step();
     const MemoryStats before = memory_stats();
     const int64_t resident = resident_bytes(), nodes = live_tape_nodes();
     const double early = median_step(training, tenth);
     for (int64_t step = 2 * tenth; step < steps - tenth; ++step) training.step();
     const double late = median_step(training, tenth);
     const MemoryStats after = memory_stats();
-    CHECK(training.step() < 2);
+    CHECK(training.step() < 0.9 * first);
     if (whole()) CHECK(late < 1.1 * early);
     CHECK(after.live == before.live);
     CHECK(after.cached == before.cached);

@@ -232,8 +232,9 @@ void check_indices(Device device) {
     return std::vector{embedding(table, in[0].narrow(0, 1, 2))};
   });
   const auto index = [](double last) { return tensor({9, 1, last}, DType::int64); };
-  for (int call = 0; call < 3; ++call) {
-    CHECK(look_up({index(3)})[0].to_vector<double>().size() == 4);
+  for (const double last : {3, 2, 0, 3}) {
+    CHECK(look_up({index(last)})[0].to_vector<double>() ==
+          embedding(table, tensor({1, last}, DType::int64).to(device)).to_vector<double>());
     CHECK_THROWS_WITH_AS(look_up({index(4)}), doctest::Contains("embedding: ids[1] is 4, outside [0, 4)"),
                          IndexError);
   }

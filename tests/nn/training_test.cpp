@@ -7,8 +7,7 @@ using namespace linnet;
 
 TEST_CASE("training holds no more memory and no more tape after 200 steps than after 2") {
   const nn::CharText text("to be, or not to be: that is the question. Whether 'tis nobler in the mind to suffer");
-  for (const std::string mechanism : {"softmax", "fastmax1", "fastmax2", "fastformer", "linear", "performer",
-                                      "longformer", "poolingformer", "reformer"}) {
+  for (const std::string& mechanism : nn::causal_mechanisms()) {
     CAPTURE(mechanism);
     Generator rng(1);
     nn::DecoderLM model(rng,

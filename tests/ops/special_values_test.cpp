@@ -107,11 +107,19 @@ class Comparison {
   void compare(int64_t begin, int64_t count, Layout layout) {
     std::vector<Tensor> inputs;
     for (const Tensor& input : inputs_) inputs.push_back(input.narrow(0, begin, count));
-    for (const auto& [name, ours] : results_of(description_, inputs, layout)) {
+    const TensorMap results = results_of(description_, inputs, layout);
+    size_t compared = 0;
+    for (const auto& [name, ours] : results) {
       const auto golden = goldens_.find(number_ + "." + name);
-      if (golden == goldens_.end()) continue;  // a gradient that PyTorch does not have
+      if (golden == goldens_.end()) {  // a gradient that PyTorch does not have
+        CHECK_MESSAGE(name.starts_with("grad"), place_.op, ": ", name);
+        continue;
+      }
+      ++compared;
       compare(begin, name, ours, golden->second.narrow(0, begin, count));
     }
+    const auto of_case = [&](const auto& golden) { return golden.first.starts_with(number_ + "."); };
+    CHECK_MESSAGE(std::ranges::count_if(goldens_, of_case) == compared, place_.op);
   }
   int64_t count() const { return inputs_[0].size(0); }
 

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <linnet/core/random/philox.h>
@@ -19,6 +21,25 @@ using Bools = std::vector<bool>;
 
 /// The elements in row-major order.
 inline Doubles values(const Tensor& x) { return x.to_vector<double>(); }
+
+/// The bytes of the elements in row-major order.
+inline std::string bytes_of(const Tensor& x) {
+  const auto as_bytes = [](const auto& elements) {
+    std::string bytes(elements.size() * sizeof(elements[0]), '\0');
+    if (!bytes.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
+    return bytes;
+  };
+  switch (x.dtype()) {
+    case DType::float32: return as_bytes(x.to_vector<float>());
+    case DType::float64: return as_bytes(x.to_vector<double>());
+    case DType::int32: return as_bytes(x.to_vector<int32_t>());
+    case DType::int64: return as_bytes(x.to_vector<int64_t>());
+    default: {
+      const std::vector<bool> elements = x.to_vector<bool>();
+      return {elements.begin(), elements.end()};
+    }
+  }
+}
 
 /// Random float64 values, uniform in [low, high), determined by `seed`.
 inline Tensor uniform(const Shape& shape, uint64_t seed, double low = -1, double high = 1) {

@@ -45,6 +45,30 @@ TEST_CASE("tape: leaves, recorded tensors and NoGrad") {
   CHECK_FALSE(leaf({1}).set_requires_grad(false).requires_grad());
 }
 
+TEST_CASE("tape: EnableGrad records inside NoGrad, and each guard restores what was before it") {
+  const Tensor x = leaf({1, 2});
+  {
+    const EnableGrad enabled;
+    CHECK(grad_enabled());
+  }
+  CHECK(grad_enabled());
+  const NoGrad no_grad;
+  {
+    const EnableGrad enable_grad;
+    CHECK(mul(x, x).requires_grad());
+    {
+      const NoGrad inner;
+      CHECK_FALSE(mul(x, x).requires_grad());
+    }
+    CHECK(grad_enabled());
+  }
+  CHECK_FALSE(grad_enabled());
+  CHECK_FALSE(mul(x, x).requires_grad());
+  bool of_another_thread = false;
+  std::thread([&] { of_another_thread = grad_enabled(); }).join();
+  CHECK(of_another_thread);
+}
+
 TEST_CASE("tape: a leaf that is frozen for a while keeps its place and its gradient") {
   Tensor x = leaf({1, 2});
   backward(sum(mul(x, 2)));

@@ -1,6 +1,7 @@
 #include <linnet/core/device/profile.h>
 
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,17 +78,24 @@ TEST_CASE("Profile: a call that it has no memory to list ends no program") {
   if (!allocations_are_counted("requests for memory that fail")) return;
   const Tensor x = ones({2});
   bool happened = true;
-  for (int64_t n = 0; happened; ++n) {
+  int64_t n = 0;
+  for (; happened; ++n) {
     CAPTURE(n);
     const Profile profile;
-    const AllocationFailure failure(n);
-    try {
-      x.neg();
-    } catch (const std::bad_alloc&) {
-    } catch (const MemoryError&) {
+    std::optional<Tensor> y;
+    {
+      const AllocationFailure failure(n);
+      try {
+        y = x.neg();
+      } catch (const std::bad_alloc&) {
+      } catch (const MemoryError&) {
+      }
+      happened = failure.happened();
     }
-    happened = failure.happened();
+    if (y) CHECK(y->to_vector<float>() == std::vector<float>{-1, -1});
+    if (!happened) CHECK(profile.calls().size() == 1);
   }
+  CHECK(n > 2);
 }
 
 }  // namespace linnet::test

@@ -194,7 +194,9 @@ TEST_CASE("parallel: an error names the call that made the loop, whichever threa
 
 TEST_CASE("parallel: what is destroyed when the program ends may run loops") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  CHECK(run_program(self, {"--test-case=parallel: pieces cover the range*"}).code == 0);  // this leaves a thread pool
+  const test::Ended ended = run_program(self, {"--no-colors", "--test-case=parallel: pieces cover the range*"});
+  CHECK(ended.code == 0);
+  CHECK(ended.out.find(" 1 passed | 0 failed") != std::string::npos);  // it leaves a thread pool
 }
 
 TEST_CASE("parallel: loops nest") {
@@ -313,6 +315,7 @@ TEST_CASE("parallel: the number of threads") {
   CHECK(num_threads() == 3);
   for (const int threads : {3, 1}) {
     set_num_threads(threads);
+    CHECK(describe_threads() == std::to_string(threads) + " threads (set by the program)");
     CHECK_THROWS_AS(parallel_tasks(4, [](int64_t) { set_num_threads(2); }), ValueError);
   }
 }

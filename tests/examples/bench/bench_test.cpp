@@ -17,10 +17,12 @@
 #include "tests/examples/plot/picture.h"
 #include "tests/examples/run/tiny_run.h"
 #include "tests/support/gpu.h"
+#include "tests/support/near.h"
 #include "tests/support/registered_mechanism.h"
 
 using namespace linnet::examples::test;
 using linnet::test::Ended;
+using linnet::test::near;
 using linnet::test::read_bytes;
 using linnet::test::run_program;
 
@@ -250,8 +252,7 @@ TEST_CASE("bench kernels: every kernel, its bytes and operations, and its share 
     const double by_memory = row["bytes"].get<double>() / table["bytes_per_second"].get<double>();
     const double by_products = row["flops"].get<double>() / table["flops_per_second"].get<double>();
     CHECK(row["bound"] == (by_memory >= by_products ? "memory" : "products"));
-    CHECK(row["share"].get<double>() * row["ms"].get<double>() ==
-          doctest::Approx(1e3 * std::max(by_memory, by_products)));
+    CHECK(row["share"].get<double>() * row["ms"].get<double>() == near(1e3 * std::max(by_memory, by_products), 1e-6));
   }
   CHECK(rows.size() == 28);
   constexpr double kNumbers = 2 * 64 * 32;  // of x [2, 64, 2 · 16]

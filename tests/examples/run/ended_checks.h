@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <linnet/nn/attention/mechanism.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/examples/run/tiny_run.h"
@@ -39,13 +40,8 @@ inline void check_fails(const linnet::test::Ended& ended, const std::string& par
 }
 
 /// The mechanisms of the tested runs, on texts and on images.
-inline const Arguments kMechanisms{"softmax",   "fastmax1",   "fastmax2",      "fastformer", "linear",
-                                   "performer", "longformer", "poolingformer", "reformer"};
-inline const Arguments kImageMechanisms = [] {
-  Arguments all = kMechanisms;
-  for (const char* name : {"linformer", "bigbird", "informer"}) all.emplace_back(name);
-  return all;
-}();
+inline const Arguments kMechanisms = nn::causal_mechanisms();
+inline const Arguments kImageMechanisms = nn::attention_mechanisms();
 
 /// Whether the data set is in data/ beside the project. Programs then find it and use no stand-in, so this prints
 /// that the test is skipped.

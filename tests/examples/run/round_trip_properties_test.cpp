@@ -12,33 +12,16 @@
 #include "support/run/run_folder.h"
 #include "tests/support/files.h"
 #include "tests/support/properties.h"
+#include "tests/support/values.h"
 
 namespace linnet::examples {
 namespace {
 
 using linnet::test::arbitrary_shape;
+using linnet::test::bytes_of;
 using linnet::test::check_property;
 using linnet::test::read_bytes;
 using linnet::test::TemporaryFolder;
-
-/// The bytes of the elements in row-major order.
-std::string bytes_of(const Tensor& x) {
-  const auto as_bytes = [](const auto& elements) {
-    std::string bytes(elements.size() * sizeof(elements[0]), '\0');
-    if (!bytes.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
-    return bytes;
-  };
-  switch (x.dtype()) {
-    case DType::float32: return as_bytes(x.to_vector<float>());
-    case DType::float64: return as_bytes(x.to_vector<double>());
-    case DType::int32: return as_bytes(x.to_vector<int32_t>());
-    case DType::int64: return as_bytes(x.to_vector<int64_t>());
-    default: {
-      const std::vector<bool> elements = x.to_vector<bool>();
-      return {elements.begin(), elements.end()};
-    }
-  }
-}
 
 bool same(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() && bytes_of(a) == bytes_of(b);

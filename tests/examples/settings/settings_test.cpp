@@ -2,7 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
+
 #include <linnet/linnet.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/run/compare.h"
@@ -118,6 +122,30 @@ TEST_CASE("config.json gives back all settings that it holds") {
       wrong[name] = nlohmann::json::parse(number);
       CHECK_THROWS_WITH_AS(settings_from_json(wrong), doctest::Contains("where a whole number is needed"),
                            nlohmann::json::exception);
+    }
+  }
+}
+
+TEST_CASE("config.json holds the value of every flag of a trainer, or the flag decides nothing that a run computes") {
+  const std::set<std::string> others{"help", "version", "threads", "data", "shard_optimizer"};
+  std::set<std::string> of_mechanisms;  // which hold their options under these names
+  for (const auto& mechanism : linnet::nn::mechanisms()) {
+    for (const auto& option : mechanism.option_list) of_mechanisms.insert(option.name);
+  }
+  for (const std::string& task : task_names()) {
+    CAPTURE(task);
+    Settings settings = preset(task, preset_names(task).front());
+    const nlohmann::json json = to_json(settings);
+    CLI::App app;
+    add_common_flags(app, settings);
+    add_attention_flags(app, settings);
+    add_model_flags(app, settings);
+    add_training_flags(app, settings);
+    CHECK(app.get_options().size() > 30);
+    for (const CLI::Option* option : app.get_options()) {
+      std::string name = option->get_single_name();
+      std::ranges::replace(name, '-', '_');
+      CHECK_MESSAGE((json.contains(name) || others.contains(name) || of_mechanisms.contains(name)), name);
     }
   }
 }

@@ -41,11 +41,14 @@ void add_reduction(Registry& registry, const std::string& op, const Reduction& f
 }
 
 void add_along_dim(Registry& registry, const std::string& op,
-                   const std::function<Tensor(const Tensor& x, int64_t dim)>& f) {
+                   const std::function<Tensor(const Tensor& x, int64_t dim)>& f, bool of_nothing = true,
+                   const std::string& option = "") {
   Generator generator(12);
   const auto add = [&](const std::string& variant, const Shape& shape, int64_t dim) {
     registry.differentiable.push_back(
-        {op, variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) { return f(in[0], dim); }});
+        {op, option + variant, {randn(shape, generator, DType::float64)}, [=](const Inputs& in) {
+           return f(in[0], dim);
+         }});
   };
   add("last dim", {3, 4}, -1);
   add("first dim", {3, 4}, 0);
@@ -53,7 +56,7 @@ void add_along_dim(Registry& registry, const std::string& op,
   add("size 1", {3, 1}, 1);
   add("rank 0", {}, 0);
   add("empty", {0, 3}, -1);
-  add("empty dim", {2, 0}, -1);
+  if (of_nothing) add("empty dim", {2, 0}, -1);
 }
 
 /// Products of elements with one or two zeros in a row.
@@ -113,6 +116,8 @@ void add_reduction_cases(Registry& registry) {
         !std::isinf(p), "p " + std::to_string(p) + ", ");
   }
 
+  add_along_dim(registry, "max", [](auto& x, int64_t dim) { return max(x, dim).values; }, false, "with indices, ");
+  add_along_dim(registry, "min", [](auto& x, int64_t dim) { return min(x, dim).values; }, false, "with indices, ");
   add_along_dim(registry, "cumsum", [](auto& x, int64_t dim) { return cumsum(x, dim); });
   add_along_dim(registry, "cumprod", [](auto& x, int64_t dim) { return cumprod(x, dim); });
   add_along_dim(registry, "softmax", [](auto& x, int64_t dim) { return softmax(x, dim); });
