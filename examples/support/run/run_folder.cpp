@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <regex>
 #include <string_view>
 
 #include <fcntl.h>
@@ -157,9 +156,14 @@ bool is_left_from_before(const fs::path& path) {
 }
 
 /// A machine as build_info describes it, without the reason for the number of threads.
-std::string machine_in(const std::string& build) {
-  static const std::regex decided_by(R"(( threads) \([^)]*\))");
-  return std::regex_replace(build, decided_by, "$1");
+std::string machine_in(std::string build) {
+  constexpr std::string_view kThreads = " threads";
+  for (size_t at = 0; (at = build.find(kThreads, at)) != std::string::npos;) {
+    at += kThreads.size();
+    const size_t end = build.find(')', at);
+    if (build.compare(at, 2, " (") == 0 && end != std::string::npos) build.erase(at, end + 1 - at);
+  }
+  return build;
 }
 
 /// The machines in "build" of config.json: a text, or a list for a run that went on with another machine or number of
