@@ -5,6 +5,7 @@
 #include <linnet/core/files/read_file.h>
 
 #include "support/texts/formats.h"
+#include "support/texts/lines.h"
 
 namespace linnet::examples {
 namespace {
@@ -31,6 +32,7 @@ std::vector<LabelledText> read_text_folder(const fs::path& folder) {
     for (const fs::path& file : entries_of(of_label)) {
       if (file.extension() != ".txt") continue;
       texts.push_back({linnet::detail::read_file(file), label, file.string()});
+      refuse_byte_0(texts.back().text, file.string());
     }
     if (texts.size() == before) {
       throw IoError(fmt::format("{} has no text in *.txt; each label is a folder of them", of_label.string()));

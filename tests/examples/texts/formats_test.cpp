@@ -175,6 +175,23 @@ TEST_CASE("csv: malformed rows are left out and counted, and end the program wit
   CHECK_THROWS_WITH_AS(read("a.csv", "\r\n"), doctest::Contains("has no text with a label in it"), IoError);
 }
 
+TEST_CASE("a byte 0, as UTF-16 has: refused in every format, also without --strict") {
+  const std::string utf16("\xFF\xFEx\0\t\0a\0\n\0", 10), bytes("x\tone\nx\ta\0b\n", 12);
+  const auto refuses = [](const std::string& name, const std::string& content, const char* part) {
+    CAPTURE(name);
+    CHECK_THROWS_WITH_AS(read(name, content), doctest::Contains(part), IoError);
+  };
+  refuses("a.tsv", utf16, "a.tsv, line 1: a byte 0, so it is not UTF-8 text; save it as UTF-8");
+  refuses("a.tsv", bytes, "a.tsv, line 2: a byte 0, so");
+  refuses("a.tsv.gz", packed(bytes), "a.tsv.gz, line 2: a byte 0, so");
+  refuses("a.csv", utf16, "a.csv: a byte 0, so");
+  refuses("a.jsonl", utf16, "a.jsonl, line 1: a byte 0, so");
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "t/x");
+  write_bytes(folder / "t/x/1.txt", utf16);
+  CHECK_THROWS_WITH_AS(read_text_folder(folder / "t"), doctest::Contains("x/1.txt: a byte 0, so"), IoError);
+}
+
 TEST_CASE("formats that are not there, and columns that cannot be") {
   CHECK_THROWS_WITH_AS(read("a.txt", "x"),
                        doctest::Contains("has an ending that no format has; name one of auto, jsonl"), UsageError);
