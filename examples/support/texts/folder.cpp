@@ -12,11 +12,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a folder holds, sorted by name.
+/// What a folder holds, sorted by name, without hidden files such as macOS's ._a.txt.
 std::set<fs::path> entries_of(const fs::path& folder) {
   std::set<fs::path> entries;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) entries.insert(entry.path());
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with('.')) entries.insert(entry.path());
+  }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   return entries;
 }

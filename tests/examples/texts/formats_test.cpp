@@ -208,12 +208,14 @@ TEST_CASE("formats that are not there, and columns that cannot be") {
   CHECK_THROWS_AS(read_text_file(folder / "x.jsonl", {}, malformed), IoError);
 }
 
-TEST_CASE("a folder for each label, in the order of names; unsup is left out") {
+TEST_CASE("a folder for each label, in the order of names; unsup and what is hidden are left out") {
   const TemporaryFolder folder;
-  for (const char* label : {"pos", "neg", "unsup"}) fs::create_directories(folder / "t" / label);
+  for (const char* label : {"pos", "neg", "unsup", ".git"}) fs::create_directories(folder / "t" / label);
   write_bytes(folder / "t/pos/2.txt", "fine\n");
   write_bytes(folder / "t/pos/10.txt", "good");
   write_bytes(folder / "t/pos/notes.md", "no text");
+  write_bytes(folder / "t/pos/._2.txt", "Mac OS X");
+  write_bytes(folder / "t/.git/1.txt", "hidden");
   write_bytes(folder / "t/neg/1.txt", "");
   write_bytes(folder / "t/readme.txt", "of no label");
   CHECK(lines_of(read_text_folder(folder / "t")) == "neg|\npos|good\npos|fine\n\n");
