@@ -200,6 +200,12 @@ TEST_CASE("formats that are not there, and columns that cannot be") {
                        UsageError);
   CHECK_THROWS_WITH_AS(read("a.tsv", "x\ty\n", {.text_field = "2,0"}), doctest::Contains("--text-field 0"),
                        UsageError);
+  CHECK_THROWS_WITH_AS(read("a.tsv", "x\ty\n", {.text_field = "2,1"}),
+                       doctest::Contains("--text-field 2,1 contains the label's column 1; name another with "
+                                         "--label-field"),
+                       UsageError);
+  CHECK_THROWS_WITH_AS(read("a.csv", "x,y\n", {.text_field = "2", .label_field = "2"}),
+                       doctest::Contains("--text-field 2 contains the label's column 2"), UsageError);
   CHECK_THROWS_WITH_AS(read("a.csv", "x,y\n", {.text_field = "2,"}), doctest::Contains("--text-field :"), UsageError);
   MalformedLines malformed(true);
   CHECK_THROWS_WITH_AS(read_text_file("/nowhere.jsonl", {}, malformed), doctest::Contains("/nowhere.jsonl"), IoError);
