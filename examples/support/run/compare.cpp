@@ -10,6 +10,7 @@
 #include "support/ranks.h"
 #include "support/run/loss_chart.h"
 #include "support/run/training.h"
+#include "support/run/training_step.h"
 #include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 #include "support/table.h"
@@ -112,6 +113,7 @@ std::string table_of(const std::vector<ComparedRuns>& compared, bool of_test) {
 void compare(const std::vector<Settings>& runs, const Settings& settings, const CompareProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
+  check_ranks(settings);
   CommonData data;
   const std::vector<ComparedRuns> compared = train_all(runs, program, data);
   if (!is_first_rank()) return;

@@ -1,19 +1,14 @@
 #include "support/run/run_folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <string_view>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linnet/core/files/json.h>
 #include <linnet/core/files/read_file.h>
-#include <linnet/core/files/system_calls.h>
-#include <sys/file.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "support/files.h"
@@ -203,6 +198,7 @@ std::string text_of(const nlohmann::json& config) {
 }  // namespace
 
 void check_is_free(const Settings& settings) {
+  check_folder(settings.out);
   if (holds_run(settings.out)) {
     throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
                               settings.out.string()));
@@ -215,19 +211,6 @@ void check_is_free(const Settings& settings) {
                     "or move that file away",
                     settings.out.string(), name));
   }
-}
-
-FolderLock::FolderLock(const fs::path& folder)
-    : descriptor_(
-          linnet::detail::uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  ::close(descriptor_);
-  throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",
-                            folder.string()));
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 namespace {
