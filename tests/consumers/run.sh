@@ -54,7 +54,10 @@ done
 # These compile linnet again. The build that compiles fastest is enough here.
 small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D CMAKE_UNITY_BUILD=ON
   -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D LINNET_KERNEL_OPTIMIZATION=-O1)
-cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" >"$work/add_subdirectory.log" 2>&1 ||
+printf '#!/bin/sh\ncase " $* " in *" -fopenmp "*) exit 1 ;; esac\nexec cc "$@"\n' >"$work/cc without OpenMP"
+chmod +x "$work/cc without OpenMP"
+cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" -D CMAKE_C_COMPILER="$work/cc without OpenMP" \
+  >"$work/add_subdirectory.log" 2>&1 ||
   { cat "$work/add_subdirectory.log"; exit 1; } # not built: FetchContent, which is built below, calls add_subdirectory
 mkdir "$work/a copy"
 (cd "$root" && cp -r CMakeLists.txt LICENSE core ops nn cuda "$work/a copy")
