@@ -18,6 +18,9 @@
 namespace linnet::examples {
 namespace {
 
+// Gerami et al. 2024, figure 6
+constexpr const char *kBySteps = "compare.png", *kBySeconds = "compare-seconds.png";
+
 /// The data of the runs of a program, and a sample of each mechanism's first model.
 struct CommonData {
   std::string name, of_test;
@@ -53,6 +56,7 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
     for (int64_t seed = 0; seed < seeds; ++seed) runs.push_back(settings_for(attention, common, seed, seeds));
   }
   check_any_began(runs, common);
+  check_pictures(common, {kBySteps, kBySeconds});
   return runs;
 }
 
@@ -131,8 +135,7 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
                                 : "losses on " + data.of_test,
              seeds == 1 ? "" : "; mean ± sample standard deviation", table_of(compared, of_test));
   if (program.finish) program.finish(compared);
-  // Gerami et al. 2024, figure 6
-  const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
+  const std::filesystem::path steps = settings.out / kBySteps, seconds = settings.out / kBySeconds;
   const std::string drawn = fmt::format("{}, {}", what, seeds_of(settings, 1));
   write_png(loss_chart(curves, Against::steps, "Attention mechanisms compared, step by step", drawn), steps);
   write_png(loss_chart(curves, Against::seconds, "Attention mechanisms compared, in equal time", drawn), seconds);

@@ -255,6 +255,20 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common) 
                   common.out.string()));
 }
 
+void check_pictures(const Settings& common, const std::vector<std::string>& names) {
+  if (common.resume) return;
+  on_first_rank([&] {
+    std::error_code ignored;
+    for (const std::string& name : names) {
+      if (!fs::exists(common.out / name, ignored)) continue;
+      throw IoError(
+          fmt::format("--out {} has the picture {} of other runs, which these would replace; choose another folder, "
+                      "or move that file away",
+                      common.out.string(), name));
+    }
+  });
+}
+
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name, const std::string& note)
     : path_(settings.out), tensorboard_(settings.tensorboard) {
   if (!settings.resume) make_folder(path_);

@@ -88,6 +88,10 @@ void settle_run(Settings& settings);
 /// Call it after settle_run for all `runs`. Throws UsageError if common.resume is set and none of them has begun.
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
 
+/// Call it after settle_run for all `runs`, with the names of the pictures in common.out that show all of them.
+/// Throws IoError if new runs would replace one.
+void check_pictures(const Settings& common, const std::vector<std::string>& names);
+
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
 /// gave, or empty; settings.began_with_stand_in says whether the data stand in for a set.
 Settings read_config(const std::filesystem::path& folder, std::string* data_name = nullptr);

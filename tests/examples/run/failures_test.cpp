@@ -159,6 +159,25 @@ TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone"
   CHECK(read_bytes(shop / "all/fastmax2/metrics.jsonl") == metrics);
 }
 
+TEST_CASE("pictures of other runs in the output folder: exit 1 before the first run, unless --resume adds to these") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& name) {
+    const std::string picture = read_bytes(shop / name);
+    check_fails(run_program(program, flags), " of other runs, which these would replace; choose another folder");
+    CHECK(read_bytes(shop / name) == picture);
+  };
+  const Arguments compared = shop.tiny("all");
+  done("compare", compared + Arguments{"--attention", "softmax"});
+  refused("compare", compared + Arguments{"--attention", "linear"}, "all/compare.png");
+  CHECK_FALSE(std::filesystem::exists(shop / "all/linear"));
+  done("compare", compared + Arguments{"--attention", "softmax,linear", "--resume"});
+
+  const Arguments ablations = shop.tiny("parts") + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "1"};
+  done("ablations", Arguments{"interaction"} + ablations);
+  refused("ablations", Arguments{"interaction"} + ablations + Arguments{"--seed", "5"}, "parts/interaction.png");
+  done("ablations", Arguments{"sharing"} + ablations);
+}
+
 TEST_CASE("a loss that is not finite: exit 1, saying what to do") {
   const Workshop shop;
   const Ended ended =
