@@ -80,6 +80,9 @@ struct Outcome {
   Spread results;
 };
 
+/// The name of its chart.
+std::string picture_of(const Ablation& ablation) { return ablation.name + ".png"; }
+
 Settings settings_for(const Settings& common, const Ablation& ablation, const Variant& variant, int64_t seed) {
   Settings s = settings_of(ablation.attention, common);
   variant.change(s);
@@ -93,7 +96,9 @@ Settings settings_for(const Settings& common, const Ablation& ablation, const Va
 /// Checks the settings of all runs before the first one trains, so that no bad flag ends the program halfway.
 void validate_all(const Settings& common, const std::vector<Ablation>& ablations, int64_t seeds) {
   std::vector<Settings> runs;
+  std::vector<std::string> pictures;
   for (const Ablation& ablation : ablations) {
+    pictures.push_back(picture_of(ablation));
     for (const Variant& variant : ablation.variants) {
       for (int64_t seed = 0; seed < seeds; ++seed) {
         runs.push_back(settings_for(common, ablation, variant, seed));
@@ -101,6 +106,7 @@ void validate_all(const Settings& common, const std::vector<Ablation>& ablations
     }
   }
   check_any_began(runs, common);
+  check_pictures(common, pictures);
 }
 
 /// Whether the result is an accuracy, as in the papers' figures for classification. Gerami et al.'s figure on dropout
@@ -167,7 +173,7 @@ void report(const Settings& common, const Ablation& ablation, const std::vector<
   }
   const auto count = outcomes.front().results.values.size();
   const std::string what = fmt::format("{}, {}, {} seed{}", data, describe(common), count, count == 1 ? "" : "s");
-  const std::filesystem::path picture = common.out / (ablation.name + ".png");
+  const std::filesystem::path picture = common.out / picture_of(ablation);
   if (ablation.name == "dropout") {
     draw_rates(ablation, outcomes, rates, what + ", mean", y_label, picture);
   } else {

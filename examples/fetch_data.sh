@@ -44,7 +44,7 @@ sets=()
 while (($# > 0)); do
   case $1 in
     --from | --to | --timeout)
-      (($# > 1)) || usage_error "$1 needs a value"
+      [[ -n ${2-} ]] || usage_error "$1 needs a value"
       declare "${1#--}=$2"
       shift 2
       ;;
@@ -111,16 +111,16 @@ fetch() {
     echo "$name: already there"
     return
   fi
-  mkdir -p "$(dirname "$target")"
-  temporary=$(mktemp "$target.XXXXXX")
+  if ! mkdir -p "$(dirname "$target")" || ! temporary=$(mktemp "$target.XXXXXX"); then
+    echo "$name: cannot write to $to; name another folder with --to" >&2
+    return 1
+  fi
   for source in "$@"; do
     if ! get "$source" "$temporary"; then
       echo "$name: could not be had from $source" >&2
     elif ! is_whole "$temporary" "$name"; then
       echo "$name: $source gave a file with the wrong SHA-256" >&2
-    else
-      chmod 644 "$temporary"
-      mv "$temporary" "$target"
+    elif chmod 644 "$temporary" && mv "$temporary" "$target"; then
       temporary=
       echo "$name: from $source"
       return

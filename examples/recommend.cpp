@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "support/files.h"
 #include "support/run/compare.h"
 #include "support/settings/program.h"
 #include "support/table.h"
@@ -69,6 +70,13 @@ int main(int argc, char** argv) {
              if (!std::filesystem::is_directory(folder)) {
                throw UsageError(fmt::format("--predictions {}: there is no folder {}; make it", predictions.string(),
                                             folder.string()));
+             }
+             if (std::filesystem::is_directory(predictions)) {
+               throw UsageError(fmt::format("--predictions {} is a folder; name a file in it", predictions.string()));
+             }
+             if (const std::error_code error = write_error(folder)) {
+               throw linnet::IoError(fmt::format("--predictions {}: cannot write to {}: {}; choose another folder",
+                                                 predictions.string(), folder.string(), error.message()));
              }
              if (is_mind) load_mind_to_predict(runs.front());  // so that errors come before the training
            },

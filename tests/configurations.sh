@@ -4,7 +4,8 @@
 #   tests/configurations.sh generators [all]  configures with every generator, compiler, build type, with and without
 #                                             CUDA: a third of the combinations, or all
 #   tests/configurations.sh packages          configures without the packages that only the programs and the tests need,
-#                                             and compiles what stands in for libraries
+#                                             and compiles what stands in for libraries; configures with MPI's
+#                                             compiler, and with the preset after other settings
 #   tests/configurations.sh rooms [BUILD]     links the tests of each top-level folder alone, in a build folder with all
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -95,6 +96,28 @@ packages() {
   without Protobuf tensorboard
   compiles_stub examples/CMakeFiles/linnet_examples.dir/support/tensorboard/stub.cpp.o CMAKE_DISABLE_FIND_PACKAGE_Protobuf=ON
   compiles_stub CMakeFiles/linnet.dir/core/distributed/stub.cpp.o LINNET_MPI=OFF
+  mpi_compiler
+  preset_again
+}
+
+# MPI's own compiler hides which library it links. CMake must print what to do instead.
+mpi_compiler() {
+  configure_once mpi -D LINNET_CUDA=OFF -D LINNET_PROGRAMS=OFF -D CMAKE_CXX_COMPILER=mpicxx
+  grep -q "one process, because the C++ compiler is MPI's wrapper" "$work/mpi.log" ||
+    fail "mpicxx: no line says what to do" "$work/mpi.log"
+}
+
+# The preset makes whole builds also in a folder that was configured without some parts, as by quickstart.sh.
+preset_again() {
+  local settings
+  for settings in '-D LINNET_TESTS=OFF -D LINNET_PROGRAMS=ON' ''; do
+    # shellcheck disable=SC2086  # several words
+    cmake --preset release -B "$work/preset" -D LINNET_CUDA=OFF $settings >"$work/preset.log" 2>&1 ||
+      fail "preset release $settings" "$work/preset.log"
+  done
+  [[ $(grep -cE '^LINNET_(TESTS|PROGRAMS):STRING=AUTO$' "$work/preset/CMakeCache.txt") == 2 ]] ||
+    fail "preset release: keeps what an earlier configuration left out" "$work/preset.log"
+  echo "preset release: whole after a configuration without tests"
 }
 
 # Compiles what stands in for a library, alone: $1 is its object, and the setting $2 leaves the library out.

@@ -19,6 +19,7 @@ set(library_component dev)
 if(LINNET_PROGRAMS)
   set(library_component programs)
 endif()
+target_include_directories(linnet INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS linnet EXPORT linnetTargets LIBRARY COMPONENT ${library_component} NAMELINK_COMPONENT dev)
 install(EXPORT linnetTargets NAMESPACE linnet:: DESTINATION ${package_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/linnetConfig.cmake.in ${PROJECT_BINARY_DIR}/linnetConfig.cmake
@@ -63,6 +64,11 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOT
 if(LINNET_PROGRAMS)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/linnet RENAME copyright
           COMPONENT programs)
+endif()
+
+# Where linnet is a part of another project, cpack belongs to that.
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
 endif()
 
 set(CPACK_GENERATOR DEB)

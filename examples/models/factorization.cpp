@@ -1,13 +1,14 @@
 /// Matrix factorisation: learns from users' ratings of some items to predict their ratings of others. Each user and
 /// each item has a bias and a vector. A step changes only those of the users and items in its batch.
 ///
-///     build/bin/factorization              # generated ratings, which it also writes to ratings.csv
+///     build/bin/factorization              # ratings.csv, or if it is not there, ratings that it generates into it
 ///     build/bin/factorization my.csv 50    # your own, with columns user, item and rating, and 50 epochs
 ///
 /// Draws factorization.png: the errors on held-out ratings after each epoch.
 /// Source: Koren, Bell & Volinsky 2009, "Matrix factorization techniques for recommender systems".
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -79,7 +80,7 @@ void write_ratings(const std::string& path) {
 
 int main(int argc, char** argv) try {
   const std::string path = argc > 1 ? argv[1] : "ratings.csv";
-  if (argc == 1) write_ratings(path);
+  if (argc == 1 && !std::filesystem::exists(path)) write_ratings(path);
   const int64_t epochs = argc > 2 ? std::atoll(argv[2]) : 20;
 
   const nn::Table table = nn::read_csv(path);

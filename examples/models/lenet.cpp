@@ -50,7 +50,7 @@ int main(int argc, char** argv) try {
       optimizer.zero_grad();
     }
     NoGrad no_grad;
-    for (auto [x, y] : nn::Loader(data.test, {.batch = 10000})) {
+    for (auto [x, y] : nn::Loader(data.test, {.batch = data.test.size()})) {
       std::cout << "epoch " << epoch << ": " << 100 * accuracy(model(x), y) << " % of the test digits are right\n";
     }
   }

@@ -22,7 +22,7 @@ int main(int argc, char** argv) try {
     optimizer.zero_grad();
   }
   NoGrad no_grad;
-  for (auto [x, y] : nn::Loader(data.test, {.batch = 10000})) std::cout << accuracy(model(x), y) << "\n";
+  for (auto [x, y] : nn::Loader(data.test, {.batch = data.test.size()})) std::cout << accuracy(model(x), y) << "\n";
 } catch (const std::exception& error) {
   std::cerr << "mlp: " << error.what() << "\n";
   return 1;

@@ -1,7 +1,7 @@
 /// Regression with a learned uncertainty: from a table of x and y, a small network learns the mean of y for each x,
 /// and its variance.
 ///
-///     build/bin/regression                # a generated table, which it also writes to regression.csv
+///     build/bin/regression                # regression.csv, or if it is not there, a table that it generates into it
 ///     build/bin/regression my.csv 500     # your own, with columns x and y, and 500 epochs
 ///
 /// Draws regression.png: the mean, and two standard deviations around it.
@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -52,7 +53,7 @@ void write_table(const std::string& path) {
 
 int main(int argc, char** argv) try {
   const std::string path = argc > 1 ? argv[1] : "regression.csv";
-  if (argc == 1) write_table(path);
+  if (argc == 1 && !std::filesystem::exists(path)) write_table(path);
   const int64_t epochs = argc > 2 ? std::atoll(argv[2]) : 60;
 
   // Rows without a missing value: [rows, 2]

@@ -79,7 +79,7 @@ int main(int argc, char** argv) try {
     }
     const NoGrad no_grad;
     Generator test_rng(1);  // the same pixels after each epoch
-    for (const auto& [x, y] : nn::Loader(data.test, {.batch = 10000})) {
+    for (const auto& [x, y] : nn::Loader(data.test, {.batch = data.test.size()})) {
       std::cout << "epoch " << epoch << ": test ELBO " << model.elbo(binarise(x, test_rng), test_rng).mean().item()
                 << " nats\n"
                 << std::flush;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <linnet/core/error.h>
@@ -52,6 +53,37 @@ void make_folder(const std::filesystem::path& folder) {
   if (error) {
     throw IoError(fmt::format("--out: cannot make {}: {}; choose another folder", folder.string(), error.message()));
   }
+}
+
+std::error_code write_error(const std::filesystem::path& folder) {
+  std::error_code none;
+  std::filesystem::path at = folder;  // or the first of its parents that exists
+  while (!at.empty() && !std::filesystem::exists(at, none)) at = at.parent_path();
+  if (at.empty()) at = ".";
+  if (!std::filesystem::is_directory(at, none)) return std::make_error_code(std::errc::not_a_directory);
+  return {::access(at.c_str(), W_OK | X_OK) == 0 ? 0 : errno, std::generic_category()};
+}
+
+void check_folder(const std::filesystem::path& folder) {
+  const std::error_code error = write_error(folder);
+  if (!error) return;
+  std::error_code none;
+  throw IoError(fmt::format("--out: cannot {} {}: {}; choose another folder",
+                            std::filesystem::is_directory(folder, none) ? "write to" : "make", folder.string(),
+                            error.message()));
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder)
+    : descriptor_(
+          linnet::detail::uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",
+                            folder.string()));
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {

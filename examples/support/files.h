@@ -18,6 +18,27 @@ void make_folders(const std::filesystem::path& folder, std::error_code& error);
 /// Creates the folder that --out names, and its parents, if they do not exist.
 void make_folder(const std::filesystem::path& folder);
 
+/// Why no file can be written to the folder, or why it cannot be made; no error if nothing speaks against it. Makes
+/// nothing.
+std::error_code write_error(const std::filesystem::path& folder);
+
+/// Throws IoError if --out names a folder with a write_error.
+void check_folder(const std::filesystem::path& folder);
+
+/// While it exists, no other process can lock the folder. The lock leaves no file behind. Folders that cannot be
+/// locked, as on some network file systems, are used without a lock.
+class FolderLock {
+ public:
+  /// Throws IoError if another run holds the lock.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 /// Replaces the file's content; after an error the file is unchanged (see AtomicFile).
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
 

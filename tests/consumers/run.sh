@@ -54,13 +54,16 @@ done
 # These compile linnet again. The build that compiles fastest is enough here.
 small=(-D LINNET_CUDA=OFF -D LINNET_COMPILER_KNOWS_X86_64_V4=OFF -D CMAKE_UNITY_BUILD=ON
   -D CMAKE_CXX_FLAGS_RELEASE=-O1 -D LINNET_KERNEL_OPTIMIZATION=-O1)
-cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" >"$work/add_subdirectory.log" 2>&1 ||
+printf '#!/bin/sh\ncase " $* " in *" -fopenmp "*) exit 1 ;; esac\nexec cc "$@"\n' >"$work/cc without OpenMP"
+chmod +x "$work/cc without OpenMP"
+cmake -S add_subdirectory -B "$work/add_subdirectory" "${small[@]}" -D CMAKE_C_COMPILER="$work/cc without OpenMP" \
+  -D LINNET_INSTALL=ON >"$work/add_subdirectory.log" 2>&1 ||
   { cat "$work/add_subdirectory.log"; exit 1; } # not built: FetchContent, which is built below, calls add_subdirectory
 mkdir "$work/a copy"
 (cd "$root" && cp -r CMakeLists.txt LICENSE core ops nn cuda "$work/a copy")
 CMAKE_GENERATOR='Unix Makefiles' build_and_run 'fetch_content shared' fetch_content "${small[@]}" "${with_lto[@]}" \
   -D CMAKE_CXX_FLAGS='-Wall -Wextra -Werror' -D CMAKE_CXX_STANDARD=23 -D FETCHCONTENT_SOURCE_DIR_LINNET="$work/a copy" \
-  -D BUILD_SHARED_LIBS=ON -D LINNET_INSTALL=ON -D CMAKE_BUILD_TYPE=Release
+  -D BUILD_SHARED_LIBS=ON -D LINNET_INSTALL=ON -D CMAKE_INSTALL_INCLUDEDIR=headers -D CMAKE_BUILD_TYPE=Release
 cmake --install "$work/fetch_content shared" --prefix "$work/shared" >>"$work/install.log"
 build_and_run find_package-shared find_package -D CMAKE_PREFIX_PATH="$work/shared"
 by_pkg_config shared

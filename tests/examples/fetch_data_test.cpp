@@ -49,6 +49,18 @@ TEST_CASE("fetch_data.sh: mirrors that fail or lie are passed over, and the last
   CHECK_FALSE(std::filesystem::exists(folder / "data"));  // programs would read an empty folder as data
 }
 
+TEST_CASE("fetch_data.sh: a folder that cannot be written to is named, and nothing is asked for") {
+  const TemporaryFolder folder;
+  set_curl(folder, "exit 22");
+  write_bytes(folder / "data", "");
+  const Ended ended = fetch(folder, "tinyshakespeare");
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "tinyshakespeare/input.txt: cannot write to " + (folder / "data").string() +
+                                "; name another folder with --to\n"));
+  CHECK_FALSE(std::filesystem::exists(folder / "asked"));
+  CHECK(std::filesystem::is_regular_file(folder / "data"));
+}
+
 TEST_CASE("fetch_data.sh: --from copies, plain or compressed files, and what is there is not fetched again") {
   const auto mnist = linnet::test::real_data("mnist");
   if (!mnist) return;
@@ -81,4 +93,9 @@ TEST_CASE("fetch_data.sh: its flags") {
   CHECK(fetch(folder, "--frm x").code == 2);
   CHECK(fetch(folder, "--timeout soon").code == 2);
   CHECK(contains(fetch(folder, "--from /nowhere").err, "--from /nowhere: no such folder"));
+  for (const std::string flag : {"--from", "--to", "--timeout"}) {
+    const Ended empty = fetch(folder, flag + " ''");
+    CHECK(empty.code == 2);
+    CHECK(contains(empty.err, flag + " needs a value; usage: "));
+  }
 }

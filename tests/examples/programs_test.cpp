@@ -168,6 +168,8 @@ TEST_CASE("train_shakespeare counts its steps in epochs where --epochs says so")
   CHECK(warmup.code == 2);
   CHECK(contains(warmup.err, "--warmup 100 leaves nothing of the 10 steps of --epochs 2; make it shorter"));
   CHECK_FALSE(std::filesystem::exists(shop / "run"));
+  check_usage("train_shakespeare", run_program("train_shakespeare", flags + Arguments{"--batch", "2000"}),
+              "--batch 2000: the training data are too few for one; lower it, or give --steps instead of --epochs");
   check_done(run_program("train_shakespeare", flags + Arguments{"--warmup", "2"}));
   CHECK(metrics_of(shop / "run").back()["step"] == 10);
   const auto config = nlohmann::json::parse(read_bytes(shop / "run/config.json"));

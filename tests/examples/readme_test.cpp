@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -73,6 +75,22 @@ TEST_CASE("lenet learns MNIST's digits in one epoch") {
   std::smatch accuracy;
   REQUIRE(std::regex_match(ended.out, accuracy, std::regex(R"(epoch 1: ([\d.]+) % of the test digits are right\n)")));
   CHECK(std::stod(accuracy[1]) > 97.5);
+}
+
+TEST_CASE("mlp, lenet and vae: one figure for all test images, also for more than MNIST's") {
+  const linnet::test::TemporaryFolder folder;
+  for (const auto& [part, count] : {std::pair<std::string, uint32_t>{"train", 640}, {"t10k", 10'001}}) {
+    linnet::test::write_bytes(folder / (part + "-images-idx3-ubyte"),
+                              linnet::test::idx_bytes({count, 28, 28}, std::string(size_t{count} * 28 * 28, '\x40')));
+    linnet::test::write_bytes(folder / (part + "-labels-idx1-ubyte"),
+                              linnet::test::idx_bytes({count}, std::string(count - 1, '\0') + '\1'));
+  }
+  for (const std::string program : {"mlp", "lenet", "vae"}) {
+    CAPTURE(program);
+    const linnet::test::Ended ended = run_in(folder, program, ". 1");
+    CHECK(ended.code == 0);
+    CHECK(std::ranges::count(ended.out, '\n') == 1);
+  }
 }
 
 TEST_CASE("vae: the bound of held-out digits rises, and a sheet of samples is drawn") {
@@ -171,6 +189,18 @@ TEST_CASE("factorization: a table of one's own, where a rating is missing") {
   REQUIRE(std::regex_search(ended.out, found, std::regex(R"(held out: error ([\d.]+), of biases alone ([\d.]+)\n)")));
   CHECK(std::stod(found[1]) < 0.5);
   CHECK(std::stod(found[2]) < 0.5);
+}
+
+TEST_CASE("regression and factorization leave a table alone that has the name of the generated one") {
+  const linnet::test::TemporaryFolder folder;
+  for (const auto& [program, name] : {std::pair{"regression", "regression.csv"}, {"factorization", "ratings.csv"}}) {
+    CAPTURE(program);
+    linnet::test::write_bytes(folder / name, "mine\n1\n");
+    const linnet::test::Ended ended = run_in(folder, program);
+    CHECK(ended.code == 1);
+    CHECK(ended.err.find(name) != std::string::npos);
+    CHECK(linnet::test::read_bytes(folder / name) == "mine\n1\n");
+  }
 }
 
 TEST_CASE("factorization: a file that is not there, or lacks a column, ends with a message and status 1") {

@@ -10,12 +10,16 @@
 #include "support/ranks.h"
 #include "support/run/loss_chart.h"
 #include "support/run/training.h"
+#include "support/run/training_step.h"
 #include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 #include "support/table.h"
 
 namespace linnet::examples {
 namespace {
+
+// Gerami et al. 2024, figure 6
+constexpr const char *kBySteps = "compare.png", *kBySeconds = "compare-seconds.png";
 
 /// The data of the runs of a program, and a sample of each mechanism's first model.
 struct CommonData {
@@ -52,6 +56,7 @@ std::vector<Settings> settings_for_all(const std::vector<std::string>& mechanism
     for (int64_t seed = 0; seed < seeds; ++seed) runs.push_back(settings_for(attention, common, seed, seeds));
   }
   check_any_began(runs, common);
+  check_pictures(common, {kBySteps, kBySeconds});
   return runs;
 }
 
@@ -112,6 +117,7 @@ std::string table_of(const std::vector<ComparedRuns>& compared, bool of_test) {
 void compare(const std::vector<Settings>& runs, const Settings& settings, const CompareProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
+  check_ranks(settings);
   CommonData data;
   const std::vector<ComparedRuns> compared = train_all(runs, program, data);
   if (!is_first_rank()) return;
@@ -129,8 +135,7 @@ void compare(const std::vector<Settings>& runs, const Settings& settings, const 
                                 : "losses on " + data.of_test,
              seeds == 1 ? "" : "; mean ± sample standard deviation", table_of(compared, of_test));
   if (program.finish) program.finish(compared);
-  // Gerami et al. 2024, figure 6
-  const std::filesystem::path steps = settings.out / "compare.png", seconds = settings.out / "compare-seconds.png";
+  const std::filesystem::path steps = settings.out / kBySteps, seconds = settings.out / kBySeconds;
   const std::string drawn = fmt::format("{}, {}", what, seeds_of(settings, 1));
   write_png(loss_chart(curves, Against::steps, "Attention mechanisms compared, step by step", drawn), steps);
   write_png(loss_chart(curves, Against::seconds, "Attention mechanisms compared, in equal time", drawn), seconds);

@@ -1,20 +1,14 @@
 #include "support/run/run_folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <regex>
 #include <string_view>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linnet/core/files/json.h>
 #include <linnet/core/files/read_file.h>
-#include <linnet/core/files/system_calls.h>
-#include <sys/file.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "support/files.h"
@@ -157,9 +151,14 @@ bool is_left_from_before(const fs::path& path) {
 }
 
 /// A machine as build_info describes it, without the reason for the number of threads.
-std::string machine_in(const std::string& build) {
-  static const std::regex decided_by(R"(( threads) \([^)]*\))");
-  return std::regex_replace(build, decided_by, "$1");
+std::string machine_in(std::string build) {
+  constexpr std::string_view kThreads = " threads";
+  for (size_t at = 0; (at = build.find(kThreads, at)) != std::string::npos;) {
+    at += kThreads.size();
+    const size_t end = build.find(')', at);
+    if (build.compare(at, 2, " (") == 0 && end != std::string::npos) build.erase(at, end + 1 - at);
+  }
+  return build;
 }
 
 /// The machines in "build" of config.json: a text, or a list for a run that went on with another machine or number of
@@ -199,6 +198,7 @@ std::string text_of(const nlohmann::json& config) {
 }  // namespace
 
 void check_is_free(const Settings& settings) {
+  check_folder(settings.out);
   if (holds_run(settings.out)) {
     throw IoError(fmt::format("--out {} holds a run already; choose another folder, or go on with it by --resume",
                               settings.out.string()));
@@ -211,19 +211,6 @@ void check_is_free(const Settings& settings) {
                     "or move that file away",
                     settings.out.string(), name));
   }
-}
-
-FolderLock::FolderLock(const fs::path& folder)
-    : descriptor_(
-          linnet::detail::uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); })) {
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  ::close(descriptor_);
-  throw IoError(fmt::format("a run is under way in --out {}; wait for it or end it, or choose another folder",
-                            folder.string()));
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 namespace {
@@ -266,6 +253,20 @@ void check_any_began(const std::vector<Settings>& runs, const Settings& common) 
       fmt::format("--resume: none of the runs is in --out {}; name the folder that they began in, or leave --resume "
                   "out",
                   common.out.string()));
+}
+
+void check_pictures(const Settings& common, const std::vector<std::string>& names) {
+  if (common.resume) return;
+  on_first_rank([&] {
+    std::error_code ignored;
+    for (const std::string& name : names) {
+      if (!fs::exists(common.out / name, ignored)) continue;
+      throw IoError(
+          fmt::format("--out {} has the picture {} of other runs, which these would replace; choose another folder, "
+                      "or move that file away",
+                      common.out.string(), name));
+    }
+  });
 }
 
 RunFolder::RunFolder(const Settings& settings, const std::string& data_name, const std::string& note)

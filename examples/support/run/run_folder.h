@@ -8,6 +8,7 @@
 
 #include <linnet/linnet.h>
 
+#include "support/files.h"
 #include "support/settings/settings.h"
 #include "support/tasks/task.h"
 #include "support/tensorboard/event_file.h"
@@ -36,20 +37,6 @@ struct StepLoss {
 
 /// The file of a run's Results.
 constexpr const char* kResults = "results.json";
-
-/// While it exists, no other process can lock the folder. The lock leaves no file behind. Folders that cannot be
-/// locked, as on some network file systems, are used without a lock.
-class FolderLock {
- public:
-  /// Throws IoError if another run holds the lock.
-  explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 /// The folder that a run writes to: config.json, metrics.jsonl, model.safetensors, checkpoint.safetensors,
 /// results.json, samples.txt, loss.png, and an event file if settings.tensorboard.
@@ -89,8 +76,8 @@ class RunFolder {
   std::optional<EventFile> events_;
 };
 
-/// Throws IoError if a new run would replace another run or other files. Files of a run that was killed before it
-/// wrote config.json may be replaced.
+/// Throws IoError if a new run would replace another run or other files, or could not write to its folder. Files of a
+/// run that was killed before it wrote config.json may be replaced.
 void check_is_free(const Settings& settings);
 
 /// A program with several runs calls it for each of them before the first one trains. Throws IoError as RunFolder
@@ -100,6 +87,10 @@ void settle_run(Settings& settings);
 
 /// Call it after settle_run for all `runs`. Throws UsageError if common.resume is set and none of them has begun.
 void check_any_began(const std::vector<Settings>& runs, const Settings& common);
+
+/// Call it after settle_run for all `runs`, with the names of the pictures in common.out that show all of them.
+/// Throws IoError if new runs would replace one.
+void check_pictures(const Settings& common, const std::vector<std::string>& names);
 
 /// Reads the settings and the data set's name from a run folder's config.json. settings.data is the path that --data
 /// gave, or empty; settings.began_with_stand_in says whether the data stand in for a set.

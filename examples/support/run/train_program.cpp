@@ -10,6 +10,7 @@
 #include "support/ranks.h"
 #include "support/run/checkpoint.h"
 #include "support/run/training.h"
+#include "support/run/training_step.h"
 #include "support/settings/inapplicable.h"
 #include "support/settings/program.h"
 
@@ -47,15 +48,20 @@ std::unique_ptr<Task> task_of(const Settings& s) {
   }
 }
 
+/// Throws what can be known to end the run before minutes of reading or making data.
+void check_without_data(const Settings& s) {
+  check_ranks(s);
+  on_first_rank([&] {
+    const FolderLock lock(s.out);
+    if (!s.resume) check_is_free(s);
+  });
+  if (s.resume && s.epochs == 0) (void)is_finished(s, s.steps);
+}
+
 void train_and_report(const Settings& settings, const TrainProgram& program) {
   apply_machine_settings(settings);
   catch_interrupts();
-  if (!settings.resume) {
-    on_first_rank([&] {  // before minutes of reading or making data
-      const FolderLock lock(settings.out);
-      check_is_free(settings);
-    });
-  }
+  check_without_data(settings);
   const std::unique_ptr<Task> task = task_of(settings);
   const int64_t steps = total_steps(settings, *task);
   fmt::print("{} on {}: {} layers, {} heads, width {}, {} steps; seed {}; {}\n", settings.attention,

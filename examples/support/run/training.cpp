@@ -370,6 +370,10 @@ Results TrainingResult::results() const {
 int64_t total_steps(const Settings& s, const Task& task) {
   if (s.epochs == 0) return s.steps;
   const int64_t batches = s.epochs * task.batches_per_epoch(), steps = batches / s.accumulate;
+  if (batches == 0) {
+    throw UsageError(fmt::format(
+        "--batch {}: the training data are too few for one; lower it, or give --steps instead of --epochs", s.batch));
+  }
   if (steps == 0) {
     throw UsageError(fmt::format("--accumulate {}: all {} epochs have only {} batches; lower it or --batch",
                                  s.accumulate, s.epochs, batches));

@@ -19,16 +19,10 @@ nn::AdamW make_optimizer(const std::vector<Tensor>& parameters, const Settings& 
                                : nn::AdamW(parameters, config);
 }
 
-/// Null for one process and one shard. Throws UsageError if the ranks do not divide the shards evenly.
+/// Null for one process and one shard. Throws as check_ranks.
 std::unique_ptr<nn::DataParallel> make_parallel(nn::Module& model, const Settings& s) {
-  const int count = ranks().world_size();
-  if (count == 1 && s.shards == 1) return nullptr;
-  if (s.shards % count != 0) {
-    throw UsageError(fmt::format("--shards {}: {} processes do not divide it; {}", s.shards, count,
-                                 count > s.shards ? fmt::format("start at most {}, or take more shards, such as {}",
-                                                                s.shards, std::bit_ceil(static_cast<unsigned>(count)))
-                                                  : "start 1, 2, 4, 8, … of them"));
-  }
+  check_ranks(s);
+  if (ranks().world_size() == 1 && s.shards == 1) return nullptr;
   return std::make_unique<nn::DataParallel>(
       ranks(), model,
       nn::DataParallelOptions{.shards = s.shards, .accumulate = s.accumulate, .any_order = s.reduce == "any-order"});
@@ -43,6 +37,15 @@ std::string divergence(double loss, double norm, int64_t step, const Settings& s
 }
 
 }  // namespace
+
+void check_ranks(const Settings& s) {
+  const int count = ranks().world_size();
+  if (s.shards % count == 0) return;
+  throw UsageError(fmt::format("--shards {}: {} processes do not divide it; {}", s.shards, count,
+                               count > s.shards ? fmt::format("start at most {}, or take more shards, such as {}",
+                                                              s.shards, std::bit_ceil(static_cast<unsigned>(count)))
+                                                : "start 1, 2, 4, 8, … of them"));
+}
 
 TrainingStep::TrainingStep(Task& task, const Settings& settings)
     : task_(task),

@@ -8,6 +8,9 @@
 
 namespace linnet::examples {
 
+/// Throws UsageError if the ranks do not divide the shards evenly.
+void check_ranks(const Settings& settings);
+
 /// Makes the optimizer steps of a task.
 class TrainingStep {
  public:

@@ -67,7 +67,7 @@ void keep_layers(std::optional<std::vector<std::string>>& share) {
   if (share->empty()) share.reset();
 }
 
-/// Checks how a batch is divided. TrainingStep checks that the ranks divide its shards evenly.
+/// Checks how a batch is divided. check_ranks checks that the ranks divide its shards evenly.
 void validate_shards(const Settings& s) {
   require(s.reduce == "in-order" || s.reduce == "any-order",
           fmt::format("--reduce {}: must be in-order or any-order", s.reduce));

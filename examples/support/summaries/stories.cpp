@@ -44,7 +44,8 @@ std::vector<std::filesystem::path> story_files(const std::filesystem::path& fold
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".story") files.push_back(entry->path());
+    const bool is_hidden = entry->path().filename().string().starts_with('.');  // such as macOS's ._a.story
+    if (!is_hidden && entry->path().extension() == ".story") files.push_back(entry->path());
   }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   std::ranges::sort(files);

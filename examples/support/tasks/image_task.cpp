@@ -20,11 +20,16 @@ int64_t patch_count(const NamedImages& data, const Settings& s) {
   return side * side;
 }
 
-/// Loads the images. Throws IoError unless they are square, and UsageError if the patches do not tile an image, if
-/// the attention's options do not fit their number, or if there are too few images for one batch.
+/// Loads the images. Throws IoError unless they are square and some are for testing, and UsageError if the patches do
+/// not tile an image, if the attention's options do not fit their number, or if there are too few images for one
+/// batch.
 NamedImages images_for(const Settings& s) {
   NamedImages data = load_images(s);
   const int64_t height = data.train.height(), width = data.train.width();
+  if (data.test.size() == 0) {
+    throw IoError(
+        fmt::format("{} has no test images; put some into the files with t10k or test in their names", data.name));
+  }
   if (height != width) {
     throw IoError(
         fmt::format("{} has images of {}×{} pixels; the model takes square ones", data.name, height, width));

@@ -3,6 +3,7 @@
 #include <linnet/core/files/read_file.h>
 
 #include "support/texts/formats.h"
+#include "support/texts/lines.h"
 
 namespace linnet::examples {
 
@@ -10,6 +11,7 @@ std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, c
                                             MalformedLines& malformed) {
   const TextColumns columns(settings);
   std::string text = linnet::detail::read_file(path);
+  refuse_byte_0(text, path.string());
   std::vector<LabelledText> texts;
   size_t width = 0;  // cells of the first row
   for (linnet::detail::CsvRows row(text, ','); row.next();) {

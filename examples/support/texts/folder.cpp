@@ -5,17 +5,20 @@
 #include <linnet/core/files/read_file.h>
 
 #include "support/texts/formats.h"
+#include "support/texts/lines.h"
 
 namespace linnet::examples {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What a folder holds, sorted by name.
+/// What a folder holds, sorted by name, without hidden files such as macOS's ._a.txt.
 std::set<fs::path> entries_of(const fs::path& folder) {
   std::set<fs::path> entries;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) entries.insert(entry.path());
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with('.')) entries.insert(entry.path());
+  }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   return entries;
 }
@@ -31,6 +34,7 @@ std::vector<LabelledText> read_text_folder(const fs::path& folder) {
     for (const fs::path& file : entries_of(of_label)) {
       if (file.extension() != ".txt") continue;
       texts.push_back({linnet::detail::read_file(file), label, file.string()});
+      refuse_byte_0(texts.back().text, file.string());
     }
     if (texts.size() == before) {
       throw IoError(fmt::format("{} has no text in *.txt; each label is a folder of them", of_label.string()));

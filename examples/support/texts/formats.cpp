@@ -84,6 +84,9 @@ TextColumns::TextColumns(const LabelledTextSettings& settings) {
   if (!settings.label_field.empty()) label = column_of("--label-field", settings.label_field);
   if (settings.text_field.empty()) return;
   for (const std::string& word : words_of_list(settings.text_field)) text.push_back(column_of("--text-field", word));
+  if (std::ranges::find(text, label) == text.end()) return;
+  throw UsageError(fmt::format("--text-field {} contains the label's column {}; name another with --label-field",
+                               settings.text_field, label + 1));
 }
 
 void TextColumns::add(const std::vector<std::string>& cells, const std::string& place,

@@ -54,7 +54,7 @@ std::vector<LabelledText> read_tsv(const std::filesystem::path& path, const Labe
 std::vector<LabelledText> read_labelled_csv(const std::filesystem::path& path, const LabelledTextSettings& settings,
                                             MalformedLines& malformed);
 /// A folder with a folder for each label, whose files `*.txt` are its texts, in the order of their names. A folder
-/// `unsup` is skipped: it holds the reviews of IMDb without a label.
+/// `unsup` is skipped: it holds the reviews of IMDb without a label. So is what is hidden.
 ///
 /// Throws: IoError for a folder that cannot be read, and for a label without texts.
 std::vector<LabelledText> read_text_folder(const std::filesystem::path& folder);
@@ -64,7 +64,7 @@ struct TextColumns {
   size_t label = 0;
   std::vector<size_t> text = {};  ///< empty: all others
 
-  /// Throws: UsageError for a setting that is no list of numbers from 1 on.
+  /// Throws: UsageError for a setting that is no list of numbers from 1 on, or for a label in the text.
   explicit TextColumns(const LabelledTextSettings& settings);
   /// Adds the text and the label of a line with these cells, or a malformed line if they are absent.
   void add(const std::vector<std::string>& cells, const std::string& place, std::vector<LabelledText>& texts,

@@ -39,7 +39,9 @@ bool LineReader::next() {
     if (number_ == 1 && line_.starts_with(kByteOrderMark)) line_.erase(0, kByteOrderMark.size());
     if (line_.ends_with('\n')) line_.pop_back();
     if (line_.ends_with('\r')) line_.pop_back();
-    if (!line_.empty()) return true;
+    if (line_.empty()) continue;
+    refuse_byte_0(line_, place());
+    return true;
   }
   return false;
 }
@@ -67,6 +69,11 @@ bool LineReader::read_line() {
     }
   }
   return !line_.empty();
+}
+
+void refuse_byte_0(std::string_view text, const std::string& place) {
+  if (text.find('\0') == std::string_view::npos) return;
+  throw IoError(fmt::format("{}: a byte 0, so it is not UTF-8 text; save it as UTF-8", place));
 }
 
 }  // namespace linnet::examples

@@ -17,7 +17,7 @@ class LineReader {
 
   /// Goes on to the next line that is not empty; false at the end.
   ///
-  /// Throws: IoError for a compressed file that is damaged, and for a line of more than 16 MiB.
+  /// Throws: IoError for a compressed file that is damaged, and for a line of more than 16 MiB or with a byte 0.
   bool next();
   std::string_view line() const { return line_; }  ///< valid until the next call of `next`
   int64_t number() const { return number_; }       ///< of the line, from 1
@@ -36,5 +36,8 @@ class LineReader {
   std::string line_;
   int64_t number_ = 0;
 };
+
+/// Throws IoError if the text has a byte 0, as UTF-16 has. `place` is the file, or the line in it.
+void refuse_byte_0(std::string_view text, const std::string& place);
 
 }  // namespace linnet::examples

@@ -60,6 +60,7 @@ void write_reviews(const fs::path& folder) {
                                                    "n");
     write_bytes(folder / part / "pos/10_9.txt", part + ": fine\n");
     write_bytes(folder / part / "pos/notes.md", "no review");
+    write_bytes(folder / part / "pos/._10_9.txt", "Mac OS X");
   }
 }
 

@@ -1,9 +1,11 @@
 /// Devices, data, folders and losses that end a program: its message and exit code.
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <linnet/core/files/safetensors.h>
 
+#include "support/files.h"
 #include "tests/examples/run/ended_checks.h"
 #include "tests/examples/run/tiny_run.h"
 #include "tests/support/gpu.h"
@@ -114,6 +116,35 @@ TEST_CASE("an output folder that cannot be written: exit 1") {
   check_fails(run_program("bench", {"scaling", "--out", "/proc/linnet"}), part);
 }
 
+TEST_CASE("an output folder that cannot be used is refused before data are read, which may take minutes") {
+  const Workshop shop;
+  done("train_text", shop.tiny("run") + Arguments{"--warmup", "10"});
+  shop.set_text("");  // whoever reads it ends with another message
+  const Arguments resume{"--resume", "--out", shop / "run"};
+  check_usage("train_text", run_program("train_text", resume + Arguments{"--steps", "15"}),
+              "--steps 15: the run in " + (shop / "run").string() + " has made 20 steps already");
+  {
+    const examples::FolderLock lock(shop / "run");
+    check_fails(run_program("train_text", resume), "a run is under way in --out ");
+    check_fails(run_program("train_text", shop.tiny("run")), "a run is under way in --out ");
+  }
+  check_fails(run_program("train_text", resume), "input.txt is empty");
+  write_bytes(shop / "file", "");
+  for (const char* out : {"file", "file/run"}) {
+    check_fails(run_program("train_text", shop.tiny(out)),
+                "--out: cannot make " + (shop / out).string() + ": Not a directory; choose another folder");
+  }
+  check_fails(run_program("compare", shop.tiny("file")), "--out: cannot make ");
+  CHECK_FALSE(examples::write_error(shop / "new/run"));
+  CHECK_FALSE(examples::write_error("new"));
+  CHECK_FALSE(std::filesystem::exists(shop / "new"));
+  if (::geteuid() == 0) return;  // who may write everywhere
+  std::filesystem::create_directories(shop / "closed");
+  std::filesystem::permissions(shop / "closed", std::filesystem::perms::owner_read);
+  check_fails(run_program("train_text", shop.tiny("closed")), "closed: Permission denied; choose another folder");
+  check_fails(run_program("train_text", shop.tiny("closed/run")), "run: Permission denied; choose another folder");
+}
+
 TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone") {
   const Workshop shop;
   CHECK(run_program("train_shakespeare", shop.tiny("all/fastmax2")).code == 0);
@@ -126,6 +157,25 @@ TEST_CASE("an output folder that holds a run: exit 1, and the run is left alone"
   CHECK_FALSE(std::filesystem::exists(shop / "all/softmax"));  // refused before the first mechanism trained
   CHECK(read_bytes(shop / "all/fastmax2/config.json") == config);
   CHECK(read_bytes(shop / "all/fastmax2/metrics.jsonl") == metrics);
+}
+
+TEST_CASE("pictures of other runs in the output folder: exit 1 before the first run, unless --resume adds to these") {
+  const Workshop shop;
+  const auto refused = [&](const std::string& program, const Arguments& flags, const std::string& name) {
+    const std::string picture = read_bytes(shop / name);
+    check_fails(run_program(program, flags), " of other runs, which these would replace; choose another folder");
+    CHECK(read_bytes(shop / name) == picture);
+  };
+  const Arguments compared = shop.tiny("all");
+  done("compare", compared + Arguments{"--attention", "softmax"});
+  refused("compare", compared + Arguments{"--attention", "linear"}, "all/compare.png");
+  CHECK_FALSE(std::filesystem::exists(shop / "all/linear"));
+  done("compare", compared + Arguments{"--attention", "softmax,linear", "--resume"});
+
+  const Arguments ablations = shop.tiny("parts") + Arguments{"--steps", "2", "--eval-every", "2", "--seeds", "1"};
+  done("ablations", Arguments{"interaction"} + ablations);
+  refused("ablations", Arguments{"interaction"} + ablations + Arguments{"--seed", "5"}, "parts/interaction.png");
+  done("ablations", Arguments{"sharing"} + ablations);
 }
 
 TEST_CASE("a loss that is not finite: exit 1, saying what to do") {

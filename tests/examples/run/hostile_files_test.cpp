@@ -105,6 +105,21 @@ TEST_CASE("config.json: the memory that reading takes") {
   }
 }
 
+TEST_CASE("config.json: a long \"build\" is read, without the reason for each number of threads") {
+  const TemporaryFolder folder;
+  const auto machine = [&](const std::string& build) {
+    write_bytes(folder / "config.json", fmt::format(R"({{"build":"{}"}})", build));
+    return machines_of(folder.path()).at(0);
+  };
+  CHECK(machine("linnet, 2 threads (quota), OpenBLAS") == "linnet, 2 threads, OpenBLAS");
+  CHECK(machine("2 threads (), 3 threads (a (b), 4 threads, 5 threads (c") ==
+        "2 threads, 3 threads, 4 threads, 5 threads (c");
+  const std::string reason(60'000, 'a');
+  CHECK(machine("2 threads (" + reason + ")") == "2 threads");
+  CHECK(machine("2 threads (" + reason) == "2 threads (" + reason);
+  CHECK(machine(repeated(5'000, " threads ()")) == repeated(5'000, " threads"));
+}
+
 TEST_CASE("metrics.jsonl: lines that are deep, long or many") {
   const Run run;
   RunFolder folder(run.settings, "some text");

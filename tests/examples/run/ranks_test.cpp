@@ -266,4 +266,9 @@ TEST_CASE("ranks: bad starts end all of them, with the reason") {
   fs::create_directories(shop / "out");
   write_bytes(shop / "out/model.safetensors", "of another");
   says(run_ranks(2, "train_shakespeare", sharded(shop, "out")), 1, "which a run there would replace");
+  shop.set_text("");  // all this is known before it is read
+  for (const std::string program : {"train_shakespeare", "compare"}) {
+    says(run_ranks(2, program, sharded(shop, "other") + Arguments{"--shards", "1"}), 2,
+         "--shards 1: 2 processes do not divide it; start at most 1");
+  }
 }

@@ -118,6 +118,7 @@ TEST_CASE("articles: stories of CNN/DailyMail") {
   write_bytes(folder / "a.story", "Text\n@highlight\nShort\n");
   write_bytes(folder / "c.story", "Text without a summary\n");
   write_bytes(folder / "readme.txt", "no story");
+  write_bytes(folder / "._a.story", "Mac OS X");
   const std::vector<fs::path> files = story_files(folder.path());
   REQUIRE(files.size() == 3);
   MalformedLines skipped(false);

@@ -145,4 +145,9 @@ TEST_CASE("own images: the folder of the files, other sizes and classes, columns
   write_images(shop / "wide", 8, 6);
   check_refused(run_program("train_mnist", shop.tiny_images("none") + Arguments{"--data", shop / "wide"}), 1,
                 "has images of 8×6 pixels; the model takes square ones");
+  write_bytes(shop / "three/emnist-three-test-images-idx3-ubyte.gz", gzipped(idx_bytes({0, 8, 8}, "")));
+  write_bytes(shop / "three/emnist-three-test-labels-idx1-ubyte.gz", gzipped(idx_bytes({0}, "")));
+  check_refused(run_program("train_mnist", flags + Arguments{"--patch", "2", "--out", shop / "none"}), 1,
+                "has no test images; put some into the files with t10k or test in their names");
+  CHECK_FALSE(std::filesystem::exists(shop / "none"));
 }

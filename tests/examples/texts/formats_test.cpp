@@ -175,6 +175,23 @@ TEST_CASE("csv: malformed rows are left out and counted, and end the program wit
   CHECK_THROWS_WITH_AS(read("a.csv", "\r\n"), doctest::Contains("has no text with a label in it"), IoError);
 }
 
+TEST_CASE("a byte 0, as UTF-16 has: refused in every format, also without --strict") {
+  const std::string utf16("\xFF\xFEx\0\t\0a\0\n\0", 10), bytes("x\tone\nx\ta\0b\n", 12);
+  const auto refuses = [](const std::string& name, const std::string& content, const char* part) {
+    CAPTURE(name);
+    CHECK_THROWS_WITH_AS(read(name, content), doctest::Contains(part), IoError);
+  };
+  refuses("a.tsv", utf16, "a.tsv, line 1: a byte 0, so it is not UTF-8 text; save it as UTF-8");
+  refuses("a.tsv", bytes, "a.tsv, line 2: a byte 0, so");
+  refuses("a.tsv.gz", packed(bytes), "a.tsv.gz, line 2: a byte 0, so");
+  refuses("a.csv", utf16, "a.csv: a byte 0, so");
+  refuses("a.jsonl", utf16, "a.jsonl, line 1: a byte 0, so");
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "t/x");
+  write_bytes(folder / "t/x/1.txt", utf16);
+  CHECK_THROWS_WITH_AS(read_text_folder(folder / "t"), doctest::Contains("x/1.txt: a byte 0, so"), IoError);
+}
+
 TEST_CASE("formats that are not there, and columns that cannot be") {
   CHECK_THROWS_WITH_AS(read("a.txt", "x"),
                        doctest::Contains("has an ending that no format has; name one of auto, jsonl"), UsageError);
@@ -183,6 +200,12 @@ TEST_CASE("formats that are not there, and columns that cannot be") {
                        UsageError);
   CHECK_THROWS_WITH_AS(read("a.tsv", "x\ty\n", {.text_field = "2,0"}), doctest::Contains("--text-field 0"),
                        UsageError);
+  CHECK_THROWS_WITH_AS(read("a.tsv", "x\ty\n", {.text_field = "2,1"}),
+                       doctest::Contains("--text-field 2,1 contains the label's column 1; name another with "
+                                         "--label-field"),
+                       UsageError);
+  CHECK_THROWS_WITH_AS(read("a.csv", "x,y\n", {.text_field = "2", .label_field = "2"}),
+                       doctest::Contains("--text-field 2 contains the label's column 2"), UsageError);
   CHECK_THROWS_WITH_AS(read("a.csv", "x,y\n", {.text_field = "2,"}), doctest::Contains("--text-field :"), UsageError);
   MalformedLines malformed(true);
   CHECK_THROWS_WITH_AS(read_text_file("/nowhere.jsonl", {}, malformed), doctest::Contains("/nowhere.jsonl"), IoError);
@@ -191,12 +214,14 @@ TEST_CASE("formats that are not there, and columns that cannot be") {
   CHECK_THROWS_AS(read_text_file(folder / "x.jsonl", {}, malformed), IoError);
 }
 
-TEST_CASE("a folder for each label, in the order of names; unsup is left out") {
+TEST_CASE("a folder for each label, in the order of names; unsup and what is hidden are left out") {
   const TemporaryFolder folder;
-  for (const char* label : {"pos", "neg", "unsup"}) fs::create_directories(folder / "t" / label);
+  for (const char* label : {"pos", "neg", "unsup", ".git"}) fs::create_directories(folder / "t" / label);
   write_bytes(folder / "t/pos/2.txt", "fine\n");
   write_bytes(folder / "t/pos/10.txt", "good");
   write_bytes(folder / "t/pos/notes.md", "no text");
+  write_bytes(folder / "t/pos/._2.txt", "Mac OS X");
+  write_bytes(folder / "t/.git/1.txt", "hidden");
   write_bytes(folder / "t/neg/1.txt", "");
   write_bytes(folder / "t/readme.txt", "of no label");
   CHECK(lines_of(read_text_folder(folder / "t")) == "neg|\npos|good\npos|fine\n\n");

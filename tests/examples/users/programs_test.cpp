@@ -244,6 +244,7 @@ TEST_CASE("recommend and convert: what they refuse") {
             "--attention does not apply to --encoder mean, which has no layers; leave it out");
   }
   refused("recommend", {"--predictions", folder / "none/x"}, 2, "there is no folder");
+  refused("recommend", {"--predictions", folder / "."}, 2, " is a folder; name a file in it");
   refused("recommend", {"--attention", "softmax,fastformer", "--predictions", folder / "x"}, 2,
           "--predictions takes the ranks of one model, and --attention and --seeds give 2");
   refused("recommend", {"--seeds", "3", "--predictions", folder / "x"}, 2,
