@@ -129,7 +129,7 @@ linnet() {
   local program=$1
   shift
   # cuBLAS may be with the CUDA Toolkit, or in a Python package beside PyTorch.
-  LINNET_DATA=$work/data LD_LIBRARY_PATH=$work/lib:$cublas exec "$work/bin/$program" "$@"
+  LINNET_DATA=$work/data LD_LIBRARY_PATH=$work/lib${cublas:+:$cublas} exec "$work/bin/$program" "$@"
 }
 
 peer() {
@@ -137,7 +137,7 @@ peer() {
 }
 
 sanitize() {
-  LINNET_DATA=$work/data LD_LIBRARY_PATH=$work/lib:$cublas exec compute-sanitizer --error-exitcode 9 "$@"
+  LINNET_DATA=$work/data LD_LIBRARY_PATH=$work/lib${cublas:+:$cublas} exec compute-sanitizer --error-exitcode 9 "$@"
 }
 
 # Trains three times: twice with recordings, and once without. The weights must be bit-identical.
@@ -257,8 +257,9 @@ run() {
   only=("${@:3}")
   seconds=${LINNET_SECONDS:-480}
   local name
-  name=$(grep -aom 1 'libcublas\.so\.[0-9]*' "$work"/lib/liblinnet.so.*)
-  cublas=$(find /usr/local/cuda*/ /usr/lib /opt -name "$name" -printf '%h\n' 2>/dev/null | sed -n 1p || true)
+  name=$(grep -aohE 'libcublas\.so\.[0-9]+' "$work"/lib/liblinnet.so.* | sed -n 1p)
+  cublas=$(find /usr/local/cuda*/ /usr/lib /usr/local/lib /opt -name "$name" -printf '%h\n' 2>/dev/null |
+    sed -n 1p || true)
   has_torch=0
   if timeout 60 python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     has_torch=1

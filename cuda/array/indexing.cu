@@ -3,8 +3,8 @@
 
 /// Reading, adding and writing at indices. Elements to be added or written are first sorted by target, stably. Then
 /// one thread adds all elements of a target in the order of the CPU's kernel, or writes the last one. So the result
-/// is bit-identical to the CPU's, without atomics. Memory bounds reading. The sort and the longest run of equal
-/// indices bound adding.
+/// is bit-identical to the CPU's, without atomics. Rows that share an index, as those of an expanded one, are sorted
+/// once. Memory bounds reading. The sort and the longest run of equal indices bound adding.
 
 namespace linnet::cuda {
 namespace {
@@ -80,18 +80,21 @@ __device__ int64_t end_of_run(const uint64_t* keys, int64_t first, int64_t count
   return end;
 }
 
-/// Has one thread for each sorted element. The thread of a run's first element adds the whole run.
+/// Has one thread for each sorted element and column. The thread of a run's first element adds the whole run.
+/// Neighbouring threads have neighbouring columns.
 template <class T>
-__global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
-                         const T* src) {
+__global__ void add_runs(StridedIndex<3> lines, StridedIndex<2> columns, Steps steps, const uint64_t* keys,
+                         const int64_t* elements, T* out, const T* src) {
   const int64_t count = lines.count * steps.n;
-  for (int64_t first = first_item(); first < count; first += item_step()) {
+  for (int64_t task = first_item(); task < count * columns.count; task += item_step()) {
+    int64_t first = task;
+    const Offsets<2> column = columns.at(take_inner(first, columns.count));
     const uint64_t key = keys[first];
     if (first > 0 && keys[first - 1] == key) continue;
     const int64_t line = elements[first] / steps.n, end = end_of_run(keys, first, count);
     const Offsets<3> at = lines.at(line);
-    T* target = out + at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
-    const T* from = src + at.of[0];
+    T* target = out + at.of[1] + column.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
+    const T* from = src + at.of[0] + column.of[0];
     T sum = *target;
 #pragma unroll 16
     for (int64_t e = first; e < end; ++e) sum += from[(elements[e] - line * steps.n) * steps.src];
@@ -99,93 +102,71 @@ __global__ void add_runs(StridedIndex<3> lines, Steps steps, const uint64_t* key
   }
 }
 
-/// Writes the last element of each run. The thread of that element writes it.
+/// Writes the last element of each run, in each column. The thread of that element writes it.
 template <class T>
-__global__ void write_runs(StridedIndex<3> lines, Steps steps, const uint64_t* keys, const int64_t* elements, T* out,
-                           const T* src) {
+__global__ void write_runs(StridedIndex<3> lines, StridedIndex<2> columns, Steps steps, const uint64_t* keys,
+                           const int64_t* elements, T* out, const T* src) {
   const int64_t count = lines.count * steps.n;
-  for (int64_t last = first_item(); last < count; last += item_step()) {
+  for (int64_t task = first_item(); task < count * columns.count; task += item_step()) {
+    int64_t last = task;
+    const Offsets<2> column = columns.at(take_inner(last, columns.count));
     const uint64_t key = keys[last];
     if (last + 1 < count && keys[last + 1] == key) continue;
     const int64_t line = elements[last] / steps.n;
     const Offsets<3> at = lines.at(line);
-    out[at.of[1] + static_cast<int64_t>(key) % steps.size * steps.out] =
-        src[at.of[0] + (elements[last] - line * steps.n) * steps.src];
+    out[at.of[1] + column.of[1] + static_cast<int64_t>(key) % steps.size * steps.out] =
+        src[at.of[0] + column.of[0] + (elements[last] - line * steps.n) * steps.src];
   }
 }
 
-/// Calls `put(lines, steps, pairs)`, where the pairs of targets and elements of src are sorted by target.
+/// Calls `put(lines, columns, steps, pairs)`, where the pairs of targets and elements of src are sorted by target.
+/// The dims besides `dim` are divided: `lines` have indices of their own, and all `columns` of a line share its
+/// indices.
 template <class Put>
 void put_sorted(const View& out, const View& index, const View& src, int dim, const Put& put) {
-  const StridedIndex<3> lines = index_other_dims<3>({src, out, index}, dim);
+  StridedIndex<3> lines;
+  StridedIndex<2> columns;
+  for (int d = src.rank - 1; d >= 0; --d) {
+    if (d == dim) continue;
+    if (index.strides[d] == 0) {
+      columns.add(src.shape[d], {src.strides[d], out.strides[d]});
+    } else {
+      lines.add(src.shape[d], {src.strides[d], out.strides[d], index.strides[d]});
+    }
+  }
   const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[dim]};
   const Pairs pairs(lines.count * steps.n);
   launch(find_targets, blocks_for(pairs.count), kThreads, lines, steps, data<const int64_t>(index), pairs.keys.data(),
          pairs.values.data());
   sort_pairs(pairs, bits_below(lines.count * steps.size));
-  put(lines, steps, pairs);
+  put(lines, columns, steps, pairs);
 }
 
 void scatter_add(View out, View index, View src, int dim) {
-  put_sorted(out, index, src, dim, [&](const StridedIndex<3>& lines, const Steps& steps, const Pairs& pairs) {
-    dispatch_number(src.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      launch(add_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
-             pairs.sorted_values.data(), data<T>(out), data<const T>(src));
-    });
-  });
+  put_sorted(out, index, src, dim,
+             [&](const auto& lines, const auto& columns, const Steps& steps, const Pairs& pairs) {
+               dispatch_number(src.dtype, [&](auto zero) {
+                 using T = decltype(zero);
+                 launch(add_runs<T>, blocks_for(pairs.count * columns.count), kThreads, lines, columns, steps,
+                        pairs.sorted_keys.data(), pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+               });
+             });
 }
 
 void scatter(View out, View index, View src, int dim) {
-  put_sorted(out, index, src, dim, [&](const StridedIndex<3>& lines, const Steps& steps, const Pairs& pairs) {
-    dispatch_stored(src.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      launch(write_runs<T>, blocks_for(pairs.count), kThreads, lines, steps, pairs.sorted_keys.data(),
-             pairs.sorted_values.data(), data<T>(out), data<const T>(src));
-    });
-  });
-}
-
-/// keys[i] = index[i], values[i] = i.
-__global__ void number_indices(int64_t n, int64_t step, const int64_t* index, uint64_t* keys, int64_t* values) {
-  for (int64_t i = first_item(); i < n; i += item_step()) {
-    keys[i] = static_cast<uint64_t>(index[i * step]);
-    values[i] = i;
-  }
-}
-
-/// add_runs for the case that all lines share one index: neighbouring threads add the same run in neighbouring lines.
-template <class T>
-__global__ void add_row_runs(StridedIndex<2> lines, Steps steps, const uint64_t* keys, const int64_t* rows, T* out,
-                             const T* src) {
-  for (int64_t task = first_item(); task < lines.count * steps.n; task += item_step()) {
-    int64_t first = task;
-    const int64_t line = take_inner(first, lines.count);
-    const uint64_t key = keys[first];
-    if (first > 0 && keys[first - 1] == key) continue;
-    const int64_t end = end_of_run(keys, first, steps.n);
-    const Offsets<2> at = lines.at(line);
-    T* target = out + at.of[1] + static_cast<int64_t>(key) * steps.out;
-    const T* from = src + at.of[0];
-    T sum = *target;
-#pragma unroll 16
-    for (int64_t r = first; r < end; ++r) sum += from[rows[r] * steps.src];
-    *target = sum;
-  }
+  put_sorted(out, index, src, dim,
+             [&](const auto& lines, const auto& columns, const Steps& steps, const Pairs& pairs) {
+               dispatch_stored(src.dtype, [&](auto zero) {
+                 using T = decltype(zero);
+                 launch(write_runs<T>, blocks_for(pairs.count * columns.count), kThreads, lines, columns, steps,
+                        pairs.sorted_keys.data(), pairs.sorted_values.data(), data<T>(out), data<const T>(src));
+               });
+             });
 }
 
 void index_add(View out, View index, View src, int dim) {
-  const StridedIndex<2> lines = index_other_dims<2>({src, out}, dim);
-  const Steps steps{src.shape[dim], out.shape[dim], out.strides[dim], src.strides[dim], index.strides[0]};
-  const Pairs pairs(steps.n);
-  launch(number_indices, blocks_for(steps.n), kThreads, steps.n, steps.index, data<const int64_t>(index),
-         pairs.keys.data(), pairs.values.data());
-  sort_pairs(pairs, bits_below(steps.size));
-  dispatch_number(src.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    launch(add_row_runs<T>, blocks_for(lines.count * steps.n), kThreads, lines, steps, pairs.sorted_keys.data(),
-           pairs.sorted_values.data(), data<T>(out), data<const T>(src));
-  });
+  const Strides strides(src.rank, dim, index.strides[0]);
+  scatter_add(out, {index.data, index.dtype, src.rank, src.shape, strides.of}, src, dim);
 }
 
 }  // namespace

@@ -14,8 +14,15 @@ struct Linear {
   Acc factor, term;
 
   __device__ Acc operator()(Acc h) const { return factor * h + term; }
-  /// This map after `first`.
-  __device__ Linear after(const Linear& first) const { return {factor * first.factor, (*this)(first.term)}; }
+  /// This map after `first`. A term of −0 leaves every number as it is, and is no term here: its product with a
+  /// negative factor would be +0, which changes −0.
+  __device__ Linear after(const Linear& first) const {
+    const Linear both{factor * first.factor, (*this)(first.term)};
+    if constexpr (std::is_floating_point_v<Acc>) {
+      if (first.term == 0 && copysign(Acc{1}, first.term) < 0) return {both.factor, term};
+    }
+    return both;
+  }
 };
 
 /// Whether `product`, the factor of two composed maps, can replace a·(b·h). It cannot if it left the range of normal

@@ -32,8 +32,9 @@ const View* of_sequences(const View* padding_mask) {
 }
 
 bool is_sparse(const AttentionCall& call) {
-  return call.mask.ranges != nullptr || call.params.accumulate || call.params.accumulate_keys ||
-         call.params.has_self_score || (call.mask.padding != nullptr && call.mask.padding->rank == 3);
+  return call.mask.ranges != nullptr || call.mask.codes != nullptr || call.params.accumulate ||
+         call.params.accumulate_keys || call.params.has_self_score ||
+         (call.mask.padding != nullptr && call.mask.padding->rank == 3);
 }
 
 void attention(View o, View denominator, View q, View k, View v, AttentionMask mask, AttentionParams params) {

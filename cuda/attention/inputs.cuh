@@ -183,8 +183,9 @@ struct SparseInputs : QuadraticInputs<T, E> {
     if (codes != nullptr || has_self_score || query + rows > this->queries) return false;
     return visible(head, query + rows - 1).begin <= key && key + count <= visible(head, query).end;
   }
-  /// Whether codes hide key `j` from query `i`.
+  /// Whether codes hide key `j` from query `i`. They do not hide a token from itself if it has a self score.
   __device__ bool hidden_by_codes(int64_t head, int64_t i, int64_t j) const {
+    if (has_self_score && i == j) return false;
     for (int64_t round = 0; round < rounds; ++round) {
       const int32_t* of_round = codes + (head * rounds + round) * this->keys;
       if (static_cast<uint32_t>(of_round[i]) - static_cast<uint32_t>(of_round[j]) <= 1) return true;

@@ -21,7 +21,7 @@ __global__ void standardise_rows(HeadSizes all, FirstQuery first, PaddingMask pa
     bool exists[kRowBatch];
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j) {
-      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
+      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.h, batch.token(j));
     }
     const auto load = [&](int64_t c) { return batch.template load<T>(from, exists, c); };
     const RowPacks<T> first_pack = load(batch.column());
@@ -130,7 +130,7 @@ __global__ void make_elu_rows(HeadSizes all, FirstQuery first, PaddingMask paddi
     bool exists[kRowBatch];
 #pragma unroll
     for (int j = 0; j < kRowBatch; ++j) {
-      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.token(j));
+      exists[j] = batch.has[j] && batch.token(j) >= begin && padding_mask.has(batch.b, batch.h, batch.token(j));
     }
     const auto load = [&](int64_t c) {
       RowPacks<T> x = batch.template load<T>(from, exists, c);

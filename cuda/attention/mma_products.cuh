@@ -157,9 +157,11 @@ __device__ WarpSums<kRows> products(const LeftRows<kWidth>& a, const RowTile<kWi
   return result;
 }
 
-/// sum += factors·b
+/// sum += factors·b. The lanes of a warp meet here, because they may take different branches while they make
+/// `factors`.
 template <int kWidth, int kRows>
 __device__ void add_product(WarpSums<kWidth>& sum, const WarpSums<kRows>& factors, const RowTile<kWidth, kRows>& b) {
+  __syncwarp();
 #pragma unroll
   for (int k = 0; k < kRows; k += 16) {
     const int c = k / 4;

@@ -138,8 +138,8 @@ QuadraticCotangents<T, E> with_deltas(const QuadraticInputs<T, E>&, const View& 
   return {HeadsView<const E>(d_o), HeadsView<const E>(o), data<const T>(denominator), delta.data()};
 }
 
-/// A query's factors in the gradients of its scores: log2 g for softmax and otherwise 1 / g (0 for g = 0), and delta.
-/// Both are 0 for a query beyond the last.
+/// A query's factors in the gradients of its scores: log2 g for softmax (∞ for g = 0) and otherwise 1 / g (0 for
+/// g = 0), and delta. Both are 0 for a query beyond the last.
 template <class T>
 struct alignas(2 * sizeof(T)) QueryFactors {
   T log_or_inverse, delta;
@@ -149,7 +149,7 @@ __device__ QueryFactors<T> query_factors(const QuadraticInputs<T, E>& in, const 
                                          int64_t head, int64_t i) {
   if (i >= in.queries) return {};
   const T g = from.denominator[head * in.queries + i], delta = from.delta[head * in.queries + i];
-  if (in.softmax) return {g, delta};
+  if (in.softmax) return {g == -infinity<T>() ? infinity<T>() : g, delta};  // no weights: 2^(s − ∞) = 0
   if (g == 0) return {};
   return {T{1} / g, delta};
 }

@@ -37,7 +37,11 @@ struct PaddingMask {
     stride = x->strides[x->rank - 1];
   }
 
-  __device__ bool has(int64_t b, int64_t i) const { return data == nullptr || data[b * batch_stride + i * stride]; }
+  /// For the mask [B, N].
+  __device__ bool has(int64_t b, int64_t i) const { return has(b, 0, i); }
+  __device__ bool has(int64_t b, int64_t h, int64_t i) const {
+    return data == nullptr || data[b * batch_stride + h * head_stride + i * stride];
+  }
 };
 
 }  // namespace linnet::cuda

@@ -36,7 +36,7 @@ __global__ void sum_chunks(PoolInputs<T> in, SoftmaxSums<T> sums) {
     const T m = Warp::reduce(counts ? s : -infinity<T>(), Maximum());
     const T weight = counts ? exp(s - m) : T{0};  // [Fastformer eq.3] [Fastformer eq.5]
     const double z = Warp::reduce(static_cast<double>(weight), Plus());
-    sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight);
+    sum_rows(sums.weighted + index * in.width, in.x, task, in.width, weight, lanes_where(counts));
     if (Warp::lane() == 0) {
       sums.maximum[index] = m;
       sums.total[index] = z;
@@ -105,6 +105,7 @@ __global__ void pool_chunks(PoolInputs<T> in, SoftmaxSums<T> before, HeadsView<T
     const int64_t token = task.first + Warp::lane();
     const T s = token < task.last ? *in.scores.at(task.b, task.h, token) : -infinity<T>();
     const bool counts = token < task.last && in.counts(task.b, token, s);
+    const uint32_t counted = lanes_where(counts);
     const typename Chain::State start{before.maximum[index], before.total[index], 0};
     typename Chain::State sums{counts ? s : -infinity<T>(), counts ? 1.0 : 0.0, 0};  // up to this lane's token
     for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -137,7 +138,8 @@ __global__ void pool_chunks(PoolInputs<T> in, SoftmaxSums<T> before, HeadsView<T
         for (int j = 0; j < kBatch; ++j) {
           const int64_t i = task.first + first + j;
           const T w = value_of(weight, first + j);
-          y = y * value_of(factor, first + j) + (w == 0 ? T{0} : w * x[j]);  // [Fastformer eq.4] [Fastformer eq.6]
+          const bool adds = (counted >> (first + j) & 1) != 0;
+          y = y * value_of(factor, first + j) + (adds ? w * x[j] : T{0});  // [Fastformer eq.4] [Fastformer eq.6]
           if (exists && i < task.last) out.at(task.b, task.h, i)[d] = y;
         }
       }
@@ -200,7 +202,7 @@ __global__ void gather_chunks(PoolInputs<T> in, PoolResults<T> results, CarriedC
     const T weight = exists ? results.decay(task.b, task.h, task.first, i) : T{0};
     const T product = exists ? weight * results.product(in, task.b, task.h, i) : T{0};
     const T t = Warp::reduce(product, Plus());
-    sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight);
+    sum_rows(&carried.at(in, index, 0), results.dout, task, in.width, weight, lanes_where(exists));
     if (Warp::lane() != 0) continue;
     carried.at(in, index, in.width) = t;
     carried.factors[index] = task.last < in.tokens ? results.decay(task.b, task.h, task.first, task.last) : T{0};
@@ -257,17 +259,20 @@ __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, C
   for (int64_t index = Warp::first_row(); index < in.tasks; index += Warp::row_step()) {
     const ChunkTask task(in, index);
     const int64_t token = task.first + Warp::lane();
-    T weight = 0, factor = 0, product = 0;  // of the lane's token; the weight is 0 if no sum includes it
+    T weight = 0, factor = 0, product = 0;  // of the lane's token
+    bool counts = false;
     if (token < task.last) {
       const int64_t result = in.causal ? token : 0;
       const T s = *in.scores.at(task.b, task.h, token);
-      if (in.counts(task.b, token, s)) {
+      counts = in.counts(task.b, token, s);
+      if (counts) {
         weight = exp(s - *results.maximum.at(task.b, task.h, result)) / *results.total.at(task.b, task.h, result);
       }
       if (in.causal) product = results.product(in, task.b, task.h, token);
       if (in.causal && token + 1 < in.tokens) factor = results.decay(task.b, task.h, token, token + 1);
     }
 
+    const uint32_t counted = lanes_where(counts);
     T ds = 0;  // of the lane's token, not yet multiplied by its weight
     for (int64_t block = 0; block < in.width; block += kWarp) {
       const int64_t d = block + Warp::lane();
@@ -292,10 +297,11 @@ __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, C
             t = t * f + value_of(product, first + j);
           }
           const T w = value_of(weight, first + j);
+          const bool adds = (counted >> (first + j) & 1) != 0;
           // A token that no sum includes may be NaN or infinite, and so may r before the first token in a sum.
           if (exists && i < task.last)
-            dx.at(task.b, task.h, i)[d] = w == 0 ? T{0} : w * r;  // gradient of [Fastformer eq.4] [Fastformer eq.6]
-          x_times_r[j] = w == 0 ? T{0} : x[j] * r;
+            dx.at(task.b, task.h, i)[d] = adds ? w * r : T{0};  // gradient of [Fastformer eq.4] [Fastformer eq.6]
+          x_times_r[j] = adds ? x[j] * r : T{0};
           if (block == 0 && Warp::lane() == first + j) ds -= t;
         }
         const T sum = value_of(reduce_batch(x_times_r), Warp::lane() % kBatch * (kWarp / kBatch));
@@ -303,7 +309,7 @@ __global__ void pool_chunks_backward(PoolInputs<T> in, PoolResults<T> results, C
       }
     }
     // Gradient of [Fastformer eq.3] [Fastformer eq.5].
-    if (token < task.last) *dscores.at(task.b, task.h, token) = weight == 0 ? T{0} : weight * ds;
+    if (token < task.last) *dscores.at(task.b, task.h, token) = counts ? weight * ds : T{0};
   }
 }
 

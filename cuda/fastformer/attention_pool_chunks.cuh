@@ -55,9 +55,13 @@ struct ChunkTask {
         last(min(first + kChunk, in.tokens)) {}
 };
 
-/// y = Σ w_i x_i over the tokens of a chunk, by a warp whose lane i holds w_i. If w_i is 0, x_i is not read.
+/// The lanes of the warp for which `own` is true: bit i is for lane i.
+__device__ inline uint32_t lanes_where(bool own) { return Warp::reduce(uint32_t{own} << Warp::lane(), Plus()); }
+
+/// y = Σ w_i x_i over the tokens i of a chunk whose bits are set in `counted`, by a warp whose lane i holds w_i.
 template <class T>
-__device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& task, int64_t width, T weight) {
+__device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& task, int64_t width, T weight,
+                         uint32_t counted) {
   int lanes = kBatch;  // the number of lanes on neighbouring columns; other groups of lanes take other tokens
   while (lanes < kWarp && lanes < width) lanes *= 2;
   const int group = Warp::lane() / lanes, groups = kWarp / lanes;
@@ -70,7 +74,7 @@ __device__ void sum_rows(T* y, const HeadsView<const T>& x, const ChunkTask& tas
       for (int j = 0; j < kBatch; ++j) {
         const int i = first + j * groups;
         w[j] = value_of(weight, i);
-        of[j] = w[j] != 0 && d < width ? column[i * x.row_stride] : T{0};
+        of[j] = (counted >> i & 1) != 0 && d < width ? column[i * x.row_stride] : T{0};
       }
 #pragma unroll
       for (int j = 0; j < kBatch; ++j) sum += w[j] * of[j];

@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t begin = chunk_group.first_of(state_index),
                   end = min(begin + chunk_group.chunk_size, chunk_group.end);
     const int64_t first = begin + index / column_tiles % tiles * kTile<T>;
-    if (first >= end) continue;
+    if (first >= end || !own.has_any(first, kTile<T>)) continue;
     ApplyTask<T, kColumns> at{in,
                               own,
                               other,

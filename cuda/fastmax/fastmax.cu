@@ -131,8 +131,11 @@ class Pass {
   template <class Use>
   void sweep(const LoadedSide<T>& side, bool reverse, const Use& use) const {
     const int64_t size = in_.state_size(), chunks = ceil_div(in_.positions, chunk_size());
-    const int64_t most = std::max(kStateBytes / (size * static_cast<int64_t>(sizeof(double))), int64_t{1});
-    const int64_t batch = std::min(all_heads_, most), group = std::clamp(most / batch, int64_t{1}, chunks);
+    // The bytes of one state, and of the sums that a head needs besides its states.
+    const int64_t state = size * int64_t{sizeof(T)};
+    const int64_t fixed = size * int64_t{sizeof(double)} + (in_.causal ? 0 : state);
+    const int64_t batch = std::clamp(kStateBytes / (state + fixed), int64_t{1}, all_heads_);
+    const int64_t group = std::clamp((kStateBytes / batch - fixed) / state, int64_t{1}, chunks);
     const Scratch<T> states(batch * group * size), totals(in_.causal ? 0 : batch * size);
     const Scratch<double> carried(batch * size);
     for (int64_t head = 0; head < all_heads_; head += batch) {

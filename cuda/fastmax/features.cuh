@@ -55,6 +55,8 @@ struct LoadedSide {
   LiveKey key;
   int64_t count, shift;  ///< the number of tokens; the position of the first token
 
+  /// Whether any of the `size` positions from `first` on has a token.
+  __device__ bool has_any(int64_t first, int64_t size) const { return first + size > shift && first < shift + count; }
   __device__ const T* x_at(const FactorisedParams<T>& in, int64_t head, int64_t position) const {
     return x + head * in.entries() * in.positions + position;
   }

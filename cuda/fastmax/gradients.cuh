@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t begin = chunk_group.first_of(state_index),
                   end = min(begin + chunk_group.chunk_size, chunk_group.end);
     const int64_t first = begin + index % tiles * kTile<T>;
-    if (first >= end) continue;
+    if (first >= end || !own.has_any(first, kTile<T>)) continue;
     const DifferentiateTask<T> at{in,
                                   own,
                                   other,

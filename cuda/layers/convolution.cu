@@ -6,13 +6,13 @@
 
 /// Convolutions as matrix products (im2col). The input pixels that an output pixel reads are a column of `patches`,
 /// [C · R · S, images, pixels]. So in each group y = weight · patches, d patches = weightᵀ · dy and d weight = dy ·
-/// patchesᵀ. Patches are made for some images at a time. cuBLAS computes the products; memory bounds the copies
-/// before and after them.
+/// patchesᵀ. Patches are made for some images at a time, at least for one: a large image and a large kernel need much
+/// memory. cuBLAS computes the products; memory bounds the copies before and after them.
 
 namespace linnet::cuda {
 namespace {
 
-/// The number of elements of the patches in memory at a time.
+/// The number of elements of the patches in memory at a time, unless one image has more.
 constexpr int64_t kPatchElements = int64_t{1} << 22;
 
 /// The sizes of a convolution; `in` and `out` are the channels of one group.

@@ -3,7 +3,9 @@
 #include <array>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include <cublasLt.h>
 #include <linnet/cuda/device/allocator.cuh>
@@ -26,8 +28,10 @@ struct Library {
   decltype(&cublasLtCreate) create = BlasFunction{"cublasLtCreate"};
   decltype(&cublasLtMatmul) multiply = BlasFunction{"cublasLtMatmul"};
   decltype(&cublasLtMatmulDescCreate) make_product = BlasFunction{"cublasLtMatmulDescCreate"};
+  decltype(&cublasLtMatmulDescDestroy) destroy_product = BlasFunction{"cublasLtMatmulDescDestroy"};
   decltype(&cublasLtMatmulDescSetAttribute) set_product = BlasFunction{"cublasLtMatmulDescSetAttribute"};
   decltype(&cublasLtMatrixLayoutCreate) make_layout = BlasFunction{"cublasLtMatrixLayoutCreate"};
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout = BlasFunction{"cublasLtMatrixLayoutDestroy"};
   decltype(&cublasLtMatmulPreferenceCreate) make_preference = BlasFunction{"cublasLtMatmulPreferenceCreate"};
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference =
       BlasFunction{"cublasLtMatmulPreferenceSetAttribute"};
@@ -35,10 +39,17 @@ struct Library {
   decltype(&cublasLtMatmulAlgoGetHeuristic) find_algorithm = BlasFunction{"cublasLtMatmulAlgoGetHeuristic"};
 };
 
+/// A descriptor, and the function that destroys it.
+template <class T>
+using Owned = std::unique_ptr<T, cublasStatus_t (*)(T*)>;
+using Product = Owned<cublasLtMatmulDescOpaque_t>;
+using Layout = Owned<cublasLtMatrixLayoutOpaque_t>;
+using Preference = Owned<cublasLtMatmulPreferenceOpaque_t>;
+
 /// The descriptors of a product, and its algorithm, if cuBLASLt has one.
 struct LtPlan {
-  cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatrixLayout_t a = nullptr, b = nullptr, out = nullptr;
+  Product product;
+  Layout a, b, out;
   bool exists = false;
   cublasLtMatmulAlgo_t algorithm{};
   size_t scratch = 0;
@@ -70,35 +81,46 @@ struct Lt {
     check_blas(library.set_preference(preference, attribute, &value, sizeof value), "describing a matrix product");
   }
 
+  Product product(const Arithmetic& factors) const {
+    cublasLtMatmulDesc_t result = nullptr;
+    check_blas(library.make_product(&result, factors.products, factors.scale), "describing a matrix product");
+    return {result, library.destroy_product};
+  }
+
+  Preference preference() const {
+    cublasLtMatmulPreference_t result = nullptr;
+    check_blas(library.make_preference(&result), "describing a matrix product");
+    return {result, library.destroy_preference};
+  }
+
   /// The layout of a matrix [rows, columns], which cuBLASLt describes in column-major order.
   template <class T>
-  cublasLtMatrixLayout_t layout(cudaDataType dtype, const Matrices<T>& x, int64_t rows, int64_t columns) const {
+  Layout layout(cudaDataType dtype, const Matrices<T>& x, int64_t rows, int64_t columns) const {
     cublasLtMatrixLayout_t result = nullptr;
     check_blas(library.make_layout(&result, dtype, static_cast<uint64_t>(x.transposed ? rows : columns),
                                    static_cast<uint64_t>(x.transposed ? columns : rows), x.leading),
                "describing a matrix");
-    return result;
+    return {result, library.destroy_layout};
   }
 
   /// Asks cuBLASLt for the algorithm that it expects to be fastest. A status other than success means that there is
   /// none.
   void find_algorithm(LtPlan& plan, uint32_t alignment) const {
     constexpr uint64_t kMaxScratch = uint64_t{32} << 20;  // as its guide advises for the H100
-    cublasLtMatmulPreference_t preference = nullptr;
-    check_blas(library.make_preference(&preference), "describing a matrix product");
-    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxScratch);
+    const Preference wishes = preference();
+    set(wishes.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxScratch);
     // Partial sums are added in the type of the sum, not in the type of the result, which may be bfloat16.
-    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    set(wishes.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     for (const auto operand :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-      set(preference, operand, alignment);
+      set(wishes.get(), operand, alignment);
     }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    const cublasStatus_t status = library.find_algorithm(handle, plan.product, plan.b, plan.a, plan.out, plan.out,
-                                                         preference, 1, &found, &count);
-    library.destroy_preference(preference);
+    const cublasStatus_t status =
+        library.find_algorithm(handle, plan.product.get(), plan.b.get(), plan.a.get(), plan.out.get(), plan.out.get(),
+                               wishes.get(), 1, &found, &count);
     plan.exists = status == CUBLAS_STATUS_SUCCESS && count > 0;
     plan.algorithm = found.algo;
     plan.scratch = found.workspaceSize;
@@ -133,27 +155,25 @@ bool gemm_with_bias(int64_t m, int64_t n, int64_t k, const Matrices<const F>& a,
       out.leading,   alignment,        bias_alignment};
   Lt& state = lt();
   const std::lock_guard<std::mutex> lock(state.mutex);
-  const auto [place, is_new] = state.plans.try_emplace(key);
-  LtPlan& plan = place->second;
-  if (is_new) {
-    check_blas(state.library.make_product(&plan.product, factors.products, factors.scale),
-               "describing a matrix product");
-    state.set(plan.product, CUBLASLT_MATMUL_DESC_TRANSA, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    state.set(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    state.set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-    plan.a = state.layout(factors.dtype, a, m, k);
-    plan.b = state.layout(factors.dtype, b, k, n);
-    plan.out = state.layout(result, out, m, n);
-    state.find_algorithm(plan, alignment);
+  auto place = state.plans.find(key);
+  if (place == state.plans.end()) {  // kept once it is whole: an error here does not mean that there is no algorithm
+    LtPlan made{state.product(factors), state.layout(factors.dtype, a, m, k), state.layout(factors.dtype, b, k, n),
+                state.layout(result, out, m, n)};
+    state.set(made.product.get(), CUBLASLT_MATMUL_DESC_TRANSA, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    state.set(made.product.get(), CUBLASLT_MATMUL_DESC_TRANSB, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    state.set(made.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    state.set(made.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    state.find_algorithm(made, alignment);
+    place = state.plans.emplace(key, std::move(made)).first;
   }
+  LtPlan& plan = place->second;
   if (!plan.exists) return false;
-  state.set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  state.set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const Scratch<char> scratch(static_cast<int64_t>(plan.scratch));
   const ComputedIn<F> one = 1, zero = 0;
-  const cublasStatus_t status =
-      state.library.multiply(state.handle, plan.product, &one, b.data, plan.b, a.data, plan.a, &zero, out.data,
-                             plan.out, out.data, plan.out, &plan.algorithm, scratch.data(), plan.scratch, stream());
+  const cublasStatus_t status = state.library.multiply(
+      state.handle, plan.product.get(), &one, b.data, plan.b.get(), a.data, plan.a.get(), &zero, out.data,
+      plan.out.get(), out.data, plan.out.get(), &plan.algorithm, scratch.data(), plan.scratch, stream());
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) {  // returned before any work
     plan.exists = false;
     return false;

@@ -9,9 +9,9 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/layers/normalisation.h>
 #include <linnet/ops/matmul/matmul.h>
 
@@ -118,7 +118,8 @@ Tensor FastmaxAttention::standardised(const Tensor& x, int64_t start) const {
 Tensor FastmaxAttention::features(const Tensor& x) const {
   const Tensor one = ones_like(x.narrow(-1, 0, 1));
   if (order_ == 1) return concat({one, x}, -1);
-  return concat({one, x, index_select(x, -1, first_) * index_select(x, -1, second_)}, -1);
+  const auto select = [&](const Tensor& index) { return linnet::detail::select_slices(x, x.rank() - 1, index); };
+  return concat({one, x, select(first_) * select(second_)}, -1);
 }
 
 Tensor FastmaxAttention::query_features(const Tensor& q, int64_t start) const {

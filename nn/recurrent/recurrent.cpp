@@ -1,5 +1,6 @@
 #include <linnet/nn/recurrent/recurrent.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 
@@ -11,22 +12,31 @@
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/random.h>
 #include <linnet/ops/array/reduction.h>
+#include <linnet/ops/detail/recurrent.h>
 
 namespace linnet::nn {
 namespace {
 
-/// The number of real steps of each sequence, from a mask [B, T] whose padding comes last.
+/// The number of real steps of each sequence, from a mask [B, T] whose padding comes last. Only the mask is checked,
+/// because a Recording refuses checks of computed lengths.
 Tensor lengths_of(const Tensor& padding_mask) {
   Recording::check_values(padding_mask, [](const Tensor& on_cpu) {
     const Tensor dense = on_cpu.contiguous();
     const std::span<const bool> real = dense.data<bool>();
-    const int64_t steps = dense.size(1);
-    for (int64_t i = 0; i + 1 < std::ssize(real); ++i) {
-      if ((i + 1) % steps == 0 || real[static_cast<size_t>(i)] || !real[static_cast<size_t>(i + 1)]) continue;
-      throw ValueError(
-          fmt::format("padding_mask[{}] has padding before the real step {}; padding comes last: move the real steps "
-                      "to the front",
-                      i / steps, i % steps + 1));
+    const auto steps = static_cast<size_t>(dense.size(1));
+    for (size_t first = 0; first < real.size(); first += steps) {
+      const std::span<const bool> row = real.subspan(first, steps);
+      const auto end = std::ranges::find(row, false), late = std::find(end, row.end(), true);
+      if (late != row.end()) {
+        throw ValueError(fmt::format(
+            "padding_mask[{}] has padding before the real step {}; padding comes last: move the real steps "
+            "to the front",
+            first / steps, late - row.begin()));
+      }
+      if (end == row.begin()) {
+        throw ValueError(fmt::format(
+            "padding_mask[{}] has no real step; a sequence has at least 1: leave the empty ones out", first / steps));
+      }
     }
   });
   return sum(padding_mask, {1});
@@ -116,9 +126,10 @@ LSTMResult Recurrent::run(const Tensor& x, const LSTMInputs& inputs,
                           LSTMResult (*layer)(const Tensor& x, const Tensor& h0, const Tensor& c0,
                                               const Weights& weights, const RecurrentOptions& options)) const {
   check_inputs(x, inputs);
-  const Tensor lengths = inputs.padding_mask.defined() ? lengths_of(inputs.padding_mask) : inputs.lengths;
   const size_t directions = config_.bidirectional ? 2 : 1;
   Tensor y = config_.batch_first ? x.transpose(0, 1) : x;
+  const Tensor lengths = inputs.padding_mask.defined() ? lengths_of(inputs.padding_mask).to(x.device()).contiguous()
+                                                       : linnet::detail::checked_lengths(inputs.lengths, y);
   std::vector<Tensor> h_n, c_n;
   for (size_t first = 0; first < weights_.size(); first += directions) {
     if (first > 0 && config_.dropout > 0) y = dropout(y, config_.dropout, generator(), training());
@@ -146,7 +157,8 @@ GRUResult GRU::operator()(const Tensor& x, const GRUInputs& inputs, Where where)
   const LSTMResult result = run(
       x, {inputs.h0, {}, inputs.lengths, inputs.padding_mask},
       [](const Tensor& y, const Tensor& h0, const Tensor&, const Weights& weights, const RecurrentOptions& options) {
-        const GRUResult of_layer = gru(y, h0, weights.ih, weights.hh, weights.bias_ih, weights.bias_hh, options);
+        const GRUResult of_layer =
+            linnet::detail::gru_of_checked(y, h0, weights.ih, weights.hh, weights.bias_ih, weights.bias_hh, options);
         return LSTMResult{of_layer.output, of_layer.h_n, {}};
       });
   return {result.output, result.h_n};
@@ -160,7 +172,8 @@ LSTMResult LSTM::operator()(const Tensor& x, const LSTMInputs& inputs, Where whe
   return run(x, inputs,
              [](const Tensor& y, const Tensor& h0, const Tensor& c0, const Weights& weights,
                 const RecurrentOptions& options) {
-               return lstm(y, h0, c0, weights.ih, weights.hh, weights.bias_ih, weights.bias_hh, options);
+               return linnet::detail::lstm_of_checked(y, h0, c0, weights.ih, weights.hh, weights.bias_ih,
+                                                      weights.bias_hh, options);
              });
 }
 

@@ -9,9 +9,9 @@
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/math.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/indexing.h>
 
 namespace linnet {
 namespace {
@@ -138,7 +138,7 @@ Tensor pad(const Tensor& x, const Shape& widths, PadMode mode, Where where) {
     if (before == 0 && after == 0) continue;
     check_source(mode, x.shape(), dim, std::max(before, after));
     const Tensor source = padded_source(mode, x.shape()[dim], before, after);
-    out = index_select(out, dim, Recording::constant(source, x.device()));
+    out = detail::select_slices(out, dim, Recording::constant(source, x.device()));
   }
   if (std::all_of(widths.begin(), widths.end(), [](int64_t width) { return width == 0; })) return x.clone();
   return out;

@@ -11,8 +11,8 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/windows.h>
 
 namespace linnet {
@@ -95,7 +95,7 @@ Tensor resized(const Tensor& x, int dim, int64_t out, const Step& step, const In
   along[dim] = out;
   Tensor sum;
   for (size_t t = 0; t < indices.size(); ++t) {
-    const Tensor neighbour = index_select(x, dim, Recording::constant(tensor(indices[t]), x.device()));
+    const Tensor neighbour = detail::select_slices(x, dim, Recording::constant(tensor(indices[t]), x.device()));
     if (count == 1) return neighbour;
     const Tensor weight = Recording::constant(tensor(weights[t]).to(x.dtype()), x.device()).reshape(along);
     sum = t == 0 ? neighbour * weight : sum + neighbour * weight;

@@ -11,12 +11,12 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/key_ranges.h>
 
 namespace linnet {
@@ -186,7 +186,7 @@ class Longformer {
     }
     const Tensor number = maximum(cumsum(global_.mask.to(DType::int64), 1) - 1, 0);  // of each global token, [B, N]
     const Tensor at = number.unsqueeze(-1).unsqueeze(-1).expand({all.size(0), tokens, all.size(2), all.size(3)});
-    return where(global_.mask.unsqueeze(-1).unsqueeze(-1), gather(rows, 1, at), all).transpose(1, 2);
+    return where(global_.mask.unsqueeze(-1).unsqueeze(-1), detail::gather_elements(rows, 1, at), all).transpose(1, 2);
   }
 
  private:
@@ -243,7 +243,8 @@ class Longformer {
   /// Bool [B, G] or undefined: false where a global token is padding, or does not exist.
   Tensor global_padding_mask(int64_t dilation) const {
     Tensor mask = options_.padding_mask;
-    if (mask.defined()) mask = global_.first ? mask.narrow(1, 0, global_.count) : gather(mask, 1, global_.positions);
+    if (mask.defined())
+      mask = global_.first ? mask.narrow(1, 0, global_.count) : detail::gather_elements(mask, 1, global_.positions);
     return for_residues(both(mask, global_.exist), dilation);
   }
   /// int64 [B or 1, G]

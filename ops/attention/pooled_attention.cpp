@@ -16,12 +16,12 @@
 #include <linnet/ops/array/arithmetic.h>
 #include <linnet/ops/array/compare.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/detail/fused_attention.h>
 #include <linnet/ops/detail/heads.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/matmul/matmul.h>
 
 namespace linnet {
@@ -248,7 +248,7 @@ Tensor pooled_attention_weights(const Tensor& q, const Tensor& k, const Tensor& 
   const Tensor at =
       Recording::constant(tensor(positions, {1, 1, pools.size(2), even.kernel}), q.device()).expand(shape);
   const Tensor none = zeros({q.size(0), q.size(1), pools.size(2), tokens + 1}, queries.dtype(), q.device());
-  const Tensor of_tokens = scatter_add(none, 3, at, in_pools.expand(shape)).narrow(3, 0, tokens);
+  const Tensor of_tokens = detail::scatter_add_elements(none, 3, at, in_pools.expand(shape)).narrow(3, 0, tokens);
   return matmul(of_pools, of_tokens);
 }
 

@@ -8,10 +8,10 @@
 #include <linnet/core/autograd/tape.h>
 #include <linnet/core/device/kernel_access.h>
 #include <linnet/ops/array/creation.h>
-#include <linnet/ops/array/indexing.h>
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/indexing.h>
 #include <linnet/ops/detail/windows.h>
 
 namespace linnet {
@@ -98,8 +98,8 @@ Tensor max_pool(const char* name, Where where, const Tensor& x, const Size2d& ou
   return op.record(y, [places = op.save(places), shape = x.shape()](const Tensor& g) {
     const int64_t planes = shape[0] * shape[1], windows = g.size(2) * g.size(3);
     const Tensor zero = zeros({planes, shape[2] * shape[3]}, g.dtype(), g.device());
-    return Grads{
-        scatter_add(zero, 1, places().reshape({planes, windows}), g.reshape({planes, windows})).reshape(shape)};
+    const Tensor index = places().reshape({planes, windows});
+    return Grads{detail::scatter_add_elements(zero, 1, index, g.reshape({planes, windows})).reshape(shape)};
   });
 }
 

@@ -14,6 +14,7 @@
 #include <linnet/ops/array/join.h>
 #include <linnet/ops/array/reduction.h>
 #include <linnet/ops/detail/arguments.h>
+#include <linnet/ops/detail/recurrent.h>
 #include <linnet/ops/matmul/matmul.h>
 
 /// One op computes a layer's states of all steps. Its tensor also has the initial state, so the states after the
@@ -105,8 +106,69 @@ void check_shape(const char* name, const Tensor& tensor, const Shape& expected, 
   throw ShapeError(fmt::format("{}{} must be {}, {}", name, to_string(tensor.shape()), to_string(expected), meaning));
 }
 
-/// Lengths as kernels take them, on x's device; undefined where all steps are real.
-Tensor checked_lengths(const Tensor& lengths, const Tensor& x) {
+void check_recurrent(const CellKind& kind, const Tensor& x, const Tensor& h0, const Tensor& c0,
+                     const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh) {
+  if (x.rank() != 3) {
+    throw ShapeError(fmt::format("x{} must be [T, B, in], steps first{}", to_string(x.shape()),
+                                 x.rank() == 2 ? "; unsqueeze(1) makes a batch of one" : ""));
+  }
+  if (weight_hh.rank() != 2 || weight_hh.size(1) < 1 || weight_hh.size(0) != kind.gates * weight_hh.size(1)) {
+    throw ShapeError(fmt::format("weight_hh{} must be [{}·H, H]", to_string(weight_hh.shape()), kind.gates));
+  }
+  const int64_t width = weight_hh.size(1), columns = kind.gates * width;
+  if (weight_ih.rank() != 2 || weight_ih.size(0) != columns) {
+    throw ShapeError(fmt::format("weight_ih{} must be [{}, in]", to_string(weight_ih.shape()), columns));
+  }
+  if (x.size(2) != weight_ih.size(1)) {
+    throw ShapeError(fmt::format("x{} has {} features in its last dim, but weight_ih{} takes {}",
+                                 to_string(x.shape()), x.size(2), to_string(weight_ih.shape()), weight_ih.size(1)));
+  }
+  const char* const of_gates = "one number for each row of the weights";
+  check_shape("bias_ih", bias_ih, {columns}, of_gates);
+  check_shape("bias_hh", bias_hh, {columns}, of_gates);
+  const char* const of_states = "one state for each sequence of x [T, B, in]";
+  check_shape("h0", h0, {x.size(1), width}, of_states);
+  check_shape("c0", c0, {x.size(1), width}, of_states);
+}
+
+/// The states of all steps; `output` is h, with 0 past a sequence's end.
+struct RecurrentStates {
+  Tensor states, output;
+  int64_t last;
+
+  Tensor final_state(int64_t i) const { return states.select(0, i).select(0, last); }
+};
+
+RecurrentStates run(const CellKind& kind, const Tensor& x, const std::vector<Tensor>& initial,
+                    const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh,
+                    const RecurrentOptions& options, Where where) {
+  if (x.size(0) == 0) throw ShapeError(fmt::format("x{} has no steps; one is needed", to_string(x.shape())));
+  const Tensor& lengths = options.lengths;
+  const int64_t steps = x.size(0), batch = x.size(1), width = weight_hh.size(1);
+  Tensor past_end, real = x;
+  if (lengths.defined()) {
+    const Tensor times = Recording::constant(arange(steps), x.device());
+    past_end = ge(times.reshape({-1, 1, 1}), lengths.reshape({1, -1, 1}));
+    real = masked_fill(x, past_end, 0);  // the contents of padding, even NaN, change nothing
+  }
+  std::vector<Tensor> first;
+  first.reserve(initial.size());
+  for (const Tensor& state : initial) {
+    first.push_back(state.defined() ? state : zeros({batch, width}, x.dtype(), x.device()));
+  }
+  const Tensor states = states_of(kind, linear(real, weight_ih, bias_ih), stack(first), weight_hh, bias_hh, lengths,
+                                  options.reverse, where);
+  const Tensor h = states.select(0, 0);
+  return {states, lengths.defined() ? masked_fill(h, past_end, 0) : h, options.reverse ? 0 : steps - 1};
+}
+
+RecurrentOptions with_checked_lengths(const RecurrentOptions& options, const Tensor& x) {
+  return {detail::checked_lengths(options.lengths, x), options.reverse};
+}
+
+}  // namespace
+
+Tensor detail::checked_lengths(const Tensor& lengths, const Tensor& x) {
   if (!lengths.defined()) return lengths;
   const int64_t steps = x.size(0), batch = x.size(1);
   if (!is_integer(lengths.dtype())) {
@@ -135,78 +197,36 @@ Tensor checked_lengths(const Tensor& lengths, const Tensor& x) {
   return lengths.to(DType::int64).to(x.device()).contiguous();
 }
 
-void check_recurrent(const CellKind& kind, const Tensor& x, const Tensor& h0, const Tensor& c0,
-                     const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh) {
-  if (x.rank() != 3) {
-    throw ShapeError(fmt::format("x{} must be [T, B, in], steps first{}", to_string(x.shape()),
-                                 x.rank() == 2 ? "; unsqueeze(1) makes a batch of one" : ""));
-  }
-  if (weight_hh.rank() != 2 || weight_hh.size(1) < 1 || weight_hh.size(0) != kind.gates * weight_hh.size(1)) {
-    throw ShapeError(fmt::format("weight_hh{} must be [{}·H, H]", to_string(weight_hh.shape()), kind.gates));
-  }
-  const int64_t width = weight_hh.size(1), columns = kind.gates * width;
-  if (weight_ih.rank() != 2 || weight_ih.size(0) != columns) {
-    throw ShapeError(fmt::format("weight_ih{} must be [{}, in]", to_string(weight_ih.shape()), columns));
-  }
-  if (x.size(2) != weight_ih.size(1)) {
-    throw ShapeError(fmt::format("x{} has {} features in its last dim, but weight_ih{} takes {}",
-                                 to_string(x.shape()), x.size(2), to_string(weight_ih.shape()), weight_ih.size(1)));
-  }
-  if (x.size(0) == 0) throw ShapeError(fmt::format("x{} has no steps; one is needed", to_string(x.shape())));
-  const char* const of_gates = "one number for each row of the weights";
-  check_shape("bias_ih", bias_ih, {columns}, of_gates);
-  check_shape("bias_hh", bias_hh, {columns}, of_gates);
-  const char* const of_states = "one state for each sequence of x [T, B, in]";
-  check_shape("h0", h0, {x.size(1), width}, of_states);
-  check_shape("c0", c0, {x.size(1), width}, of_states);
+GRUResult detail::gru_of_checked(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const Tensor& weight_hh,
+                                 const Tensor& bias_ih, const Tensor& bias_hh, const RecurrentOptions& options,
+                                 Where where) {
+  const Call call("gru", where);
+  const RecurrentStates result = run(kGru, x, {h0}, weight_ih, weight_hh, bias_ih, bias_hh, options, where);
+  return {result.output, result.final_state(0)};
 }
 
-/// The states of all steps; `output` is h, with 0 past a sequence's end.
-struct RecurrentStates {
-  Tensor states, output;
-  int64_t last;
-
-  Tensor final_state(int64_t i) const { return states.select(0, i).select(0, last); }
-};
-
-RecurrentStates run(const CellKind& kind, const Tensor& x, const std::vector<Tensor>& initial,
-                    const Tensor& weight_ih, const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh,
-                    const RecurrentOptions& options, Where where) {
-  const Tensor lengths = checked_lengths(options.lengths, x);
-  const int64_t steps = x.size(0), batch = x.size(1), width = weight_hh.size(1);
-  Tensor past_end, real = x;
-  if (lengths.defined()) {
-    const Tensor times = Recording::constant(arange(steps), x.device());
-    past_end = ge(times.reshape({-1, 1, 1}), lengths.reshape({1, -1, 1}));
-    real = masked_fill(x, past_end, 0);  // the contents of padding, even NaN, change nothing
-  }
-  std::vector<Tensor> first;
-  first.reserve(initial.size());
-  for (const Tensor& state : initial) {
-    first.push_back(state.defined() ? state : zeros({batch, width}, x.dtype(), x.device()));
-  }
-  const Tensor states = states_of(kind, linear(real, weight_ih, bias_ih), stack(first), weight_hh, bias_hh, lengths,
-                                  options.reverse, where);
-  const Tensor h = states.select(0, 0);
-  return {states, lengths.defined() ? masked_fill(h, past_end, 0) : h, options.reverse ? 0 : steps - 1};
+LSTMResult detail::lstm_of_checked(const Tensor& x, const Tensor& h0, const Tensor& c0, const Tensor& weight_ih,
+                                   const Tensor& weight_hh, const Tensor& bias_ih, const Tensor& bias_hh,
+                                   const RecurrentOptions& options, Where where) {
+  const Call call("lstm", where);
+  const RecurrentStates result = run(kLstm, x, {h0, c0}, weight_ih, weight_hh, bias_ih, bias_hh, options, where);
+  return {result.output, result.final_state(0), result.final_state(1)};
 }
-
-}  // namespace
 
 GRUResult gru(const Tensor& x, const Tensor& h0, const Tensor& weight_ih, const Tensor& weight_hh,
               const Tensor& bias_ih, const Tensor& bias_hh, const RecurrentOptions& options, Where where) {
   const Call call("gru", where);
   check_recurrent(kGru, x, h0, {}, weight_ih, weight_hh, bias_ih, bias_hh);
-  const RecurrentStates result = run(kGru, x, {h0}, weight_ih, weight_hh, bias_ih, bias_hh, options, where);
-  return {result.output, result.final_state(0)};
+  return detail::gru_of_checked(x, h0, weight_ih, weight_hh, bias_ih, bias_hh, with_checked_lengths(options, x),
+                                where);
 }
 
 LSTMResult lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const Tensor& weight_ih, const Tensor& weight_hh,
                 const Tensor& bias_ih, const Tensor& bias_hh, const RecurrentOptions& options, Where where) {
   const Call call("lstm", where);
   check_recurrent(kLstm, x, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh);
-  const RecurrentStates result = run(kLstm, x, {h0, c0}, weight_ih, weight_hh, bias_ih, bias_hh, options, where);
-  return {result.output, result.final_state(0), result.final_state(1)};
+  return detail::lstm_of_checked(x, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, with_checked_lengths(options, x),
+                                 where);
 }
 
 }  // namespace linnet

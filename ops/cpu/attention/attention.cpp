@@ -57,7 +57,8 @@ void forward(const AttentionContext<T>& context, const HeadKeys<T>& keys, const 
 
   for (int64_t r = 0; r < query_tile.rows(); ++r) {
     const KeyRange seen = query_tile.visible(r);
-    if (seen.begin < seen.end) scale_by(out[r], 1 / sums.total[r], in.width());
+    if (seen.begin == seen.end) continue;
+    scale_by(out[r], sums.total[r] == 0 ? T{0} : 1 / sums.total[r], in.width());  // 0 if all scores are −∞
   }
   // Backward computes the weights again from the denominators.
   if (!in.params.kind.softmax) {

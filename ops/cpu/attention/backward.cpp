@@ -263,6 +263,10 @@ class Backward {
           query_tile.rows(), [&](int64_t r) { return g[r]; }, [&](int64_t r) { return y[r]; }, factors.delta, width);
     });
     std::copy_n(data<T>(denominator_) + head * in_.queries() + first, query_tile.rows(), factors.denominator);
+    if (in_.params.kind.softmax) {  // a query whose scores are all −∞ has no weights: 2^(s − ∞) = 0
+      constexpr T kInfinity = std::numeric_limits<T>::infinity();
+      std::replace(factors.denominator, factors.denominator + query_tile.rows(), -kInfinity, kInfinity);
+    }
     return factors;
   }
 

@@ -63,6 +63,11 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cubla
   return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete reinterpret_cast<Description*>(description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
   auto& description = *reinterpret_cast<Description*>(handle);
@@ -82,9 +87,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle, cubla
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType dtype, uint64_t rows,
                                           uint64_t columns, int64_t leading) {
+  if (const int status = linnet::emulation::status_told()) return static_cast<cublasStatus_t>(status);
   if (leading < static_cast<int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
   *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
       new Layout{dtype, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<Layout*>(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
 

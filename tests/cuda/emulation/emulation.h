@@ -78,6 +78,7 @@ using linnet::emulation::gridDim;
 using linnet::emulation::threadIdx;
 
 inline void __syncthreads() { linnet::emulation::wait_for_block(linnet::emulation::Call::syncthreads, true); }
+inline void __syncwarp() { linnet::emulation::wait_for_warp(linnet::emulation::Call::syncwarp); }
 inline int __syncthreads_and(int vote) {
   return linnet::emulation::wait_for_block(linnet::emulation::Call::syncthreads_and, vote != 0);
 }

@@ -204,6 +204,14 @@ TEST_CASE("gpu: emulation: a product that cuBLAS fails in is reported at its op"
   contains(message_of<DeviceError>([&] { linear(x, x, bias); }),
            "linear: cuBLAS failed in a matrix product with a bias (emulated) (");
   CHECK(linear(x, x, bias).numel() == 4);
+
+  // If a product cannot be described for want of memory, the next attempt uses the same kernel.
+  const Tensor wide = ones({2, 3}, DType::float32, Device::cuda);
+  fail_next("cublasLtMatrixLayoutCreate", CUBLAS_STATUS_ALLOC_FAILED);
+  contains(message_of<MemoryError>([&] { linear(wide, wide, bias); }), "linear: out of memory in cuBLAS, in ");
+  fail_next("cublasLtMatmul", CUBLAS_STATUS_EXECUTION_FAILED);
+  contains(message_of<DeviceError>([&] { linear(wide, wide, bias); }), "a matrix product with a bias (emulated) (");
+  CHECK(linear(wide, wide, bias).to_vector<double>() == std::vector<double>{4, 5, 4, 5});
 }
 
 TEST_CASE("gpu: emulation: a recording that fails says so, and the next attempt may do") {

@@ -66,8 +66,9 @@ unsigned in_order(unsigned i, unsigned count) {
 }
 
 const char* name_of(Call call) {
-  static constexpr const char* kNames[] = {"__shfl_sync", "__shfl_xor_sync", "__shfl_up_sync",    "mma",
-                                           "ldmatrix",    "__syncthreads",   "__syncthreads_and", "its end"};
+  static constexpr const char* kNames[] = {"__shfl_sync",   "__shfl_xor_sync",   "__shfl_up_sync",
+                                           "mma",           "ldmatrix",          "__syncwarp",
+                                           "__syncthreads", "__syncthreads_and", "its end"};
   return kNames[static_cast<int>(call)];
 }
 

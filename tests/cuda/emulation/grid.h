@@ -29,7 +29,7 @@ struct Grid {
 void run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// A call in which a thread waits for others: all threads of its warp, or of its block, must reach the same call.
-enum class Call { shfl, shfl_xor, shfl_up, mma, ldmatrix, syncthreads, syncthreads_and, exit };
+enum class Call { shfl, shfl_xor, shfl_up, mma, ldmatrix, syncwarp, syncthreads, syncthreads_and, exit };
 
 /// Whether all threads of the block vote true.
 bool wait_for_block(Call call, bool vote);

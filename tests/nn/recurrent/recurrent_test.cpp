@@ -105,8 +105,14 @@ TEST_CASE("GRU, LSTM: errors at construction and of inputs, with the remedy") {
             mask[{1, 2}] = false;
             gru(x, {.padding_mask = mask});
           });
+  refused("padding_mask[1] has no real step; a sequence has at least 1: leave the empty ones out", [&] {
+    Tensor mask = ones({2, 7}, DType::boolean);
+    mask[1] = false;
+    gru(x, {.padding_mask = mask});
+  });
   refused("padding_mask is float32; it must be bool", [&] { gru(x, {.padding_mask = ones({2, 7})}); });
   refused("takes lengths or a padding_mask, and not both",
           [&] { gru(x, {.lengths = tensor<int64_t>({7, 1}), .padding_mask = ones({2, 7}, DType::boolean)}); });
+  refused("x[0, 2, 3] has no steps", [&] { gru(ones({0, 2, 3}), {.padding_mask = ones({2, 0}, DType::boolean)}); });
   CHECK(gru(ones({7, 0, 3})).h_n.shape() == Shape{1, 0, 4});
 }

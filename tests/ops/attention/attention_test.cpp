@@ -155,6 +155,25 @@ TEST_CASE("softmax_attention leaves out padded keys, and rows with nothing left 
   }
 }
 
+TEST_CASE("softmax_attention: a query whose scores are all -inf has the result 0, and no gradient") {
+  for (const int64_t n : {4, 150}) {
+    for (const bool causal : {false, true}) {
+      // Every second query has the scores −∞, and the others 0.5.
+      Tensor q = zeros({1, 1, n, 2}, DType::float64), k = full({1, 1, n, 2}, 0.5, DType::float64);
+      k.select(3, 0).fill_(-1e200);
+      for (int64_t i = 0; i < n; ++i) q[{0, 0, i, i % 2}] = i % 2 == 0 ? 1e200 : 1;
+      Tensor v = ones({1, 1, n, 2}, DType::float64);
+      for (Tensor* each : {&q, &k, &v}) each->set_requires_grad();
+      const Tensor o = softmax_attention(q, k, v, {.causal = causal, .scale = 1});
+      const std::vector<Tensor> gradients = grad({o.sum()}, {q, k, v});
+      for (int64_t i = 0; i < n; ++i) CHECK(o[{0, 0, i, 1}].item() == doctest::Approx(i % 2));
+      CHECK(gradients[0].select(2, 0).abs().max().item() == 0);
+      for (const Tensor& gradient : gradients) CHECK(std::isfinite(gradient.sum().item()));
+      CHECK(gradients[2].select(3, 0).sum().item() == doctest::Approx(n / 2));
+    }
+  }
+}
+
 TEST_CASE("What padded keys hold changes no bit of softmax_attention or of its gradients") {
   const auto in = normal_qkv(2, 2, 70, 70, 3);
   const Tensor padding_mask = keep_all_but(2, 70, {{0, 68}, {0, 69}, {1, 0}, {1, 1}});
