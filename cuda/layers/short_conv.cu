@@ -100,16 +100,13 @@ __global__ void convolve(ShortConvInputs<T> in, PaddingMask from, PaddingMask to
     for (int64_t t = 0; t < in.taps; t += kTaps) {
       T reach[kReach];
       const int64_t first = begin + t - in.before;
-      const uint32_t found = in.find(from, b, first);
-      load_tokens(reach, found, x, b, first, c);
+      load_tokens(reach, in.find(from, b, first), x, b, first, c);
 #pragma unroll
       for (int s = 0; s < kTaps; ++s) {
         if (t + s >= in.taps) break;
         const T w = in.tap(c, t + s);
 #pragma unroll
-        for (int k = 0; k < kChunk; ++k) {
-          if ((found >> (k + s) & 1) != 0) sum[k] += w * reach[k + s];  // ∞·0 would be NaN
-        }
+        for (int k = 0; k < kChunk; ++k) sum[k] += w * reach[k + s];
       }
     }
     T own[kChunk];
@@ -142,18 +139,15 @@ __global__ void sum_taps(ShortConvInputs<T> in, PaddingMask padding_mask, Channe
     for (int64_t chunk = split * length + row_thread; chunk < end && c < in.channels; chunk += kColumnThreads) {
       const int64_t b = chunk / in.chunks_of_sequence(), begin = chunk % in.chunks_of_sequence() * kChunk;
       const int64_t first = begin + in.before - t - (kTaps - 1);
-      const uint32_t kept = in.find(padding_mask, b, begin), found = in.find({}, b, first);
+      const uint32_t kept = in.find(padding_mask, b, begin);
       T own[kChunk], reach[kReach], chunk_sum[kTaps] = {};
       load_tokens(own, kept, x, b, begin, c);
-      load_tokens(reach, found, dy, b, first, c);
+      load_tokens(reach, in.find({}, b, first), dy, b, first, c);
 #pragma unroll
       for (int k = 0; k < kChunk; ++k) {
         if ((kept >> k & 1) == 0) continue;  // 0·∞ would be NaN
 #pragma unroll
-        for (int s = 0; s < kTaps; ++s) {
-          const int j = k + kTaps - 1 - s;
-          if ((found >> j & 1) != 0) chunk_sum[s] += own[k] * reach[j];  // as would ∞·0
-        }
+        for (int s = 0; s < kTaps; ++s) chunk_sum[s] += own[k] * reach[k + kTaps - 1 - s];
       }
 #pragma unroll
       for (int s = 0; s < kTaps; ++s) sum[s] += static_cast<double>(chunk_sum[s]);
