@@ -91,9 +91,9 @@ __global__ void add_runs(StridedIndex<3> lines, StridedIndex<2> columns, Steps s
     const Offsets<2> column = columns.at(take_inner(first, columns.count));
     const uint64_t key = keys[first];
     if (first > 0 && keys[first - 1] == key) continue;
-    const int64_t line = elements[first] / steps.n, end = end_of_run(keys, first, count);
+    const int64_t line = divide(elements[first], steps.n), end = end_of_run(keys, first, count);
     const Offsets<3> at = lines.at(line);
-    T* target = out + at.of[1] + column.of[1] + static_cast<int64_t>(key) % steps.size * steps.out;
+    T* target = out + at.of[1] + column.of[1] + (static_cast<int64_t>(key) - line * steps.size) * steps.out;
     const T* from = src + at.of[0] + column.of[0];
     T sum = *target;
 #pragma unroll 16
@@ -112,9 +112,9 @@ __global__ void write_runs(StridedIndex<3> lines, StridedIndex<2> columns, Steps
     const Offsets<2> column = columns.at(take_inner(last, columns.count));
     const uint64_t key = keys[last];
     if (last + 1 < count && keys[last + 1] == key) continue;
-    const int64_t line = elements[last] / steps.n;
+    const int64_t line = divide(elements[last], steps.n);
     const Offsets<3> at = lines.at(line);
-    out[at.of[1] + column.of[1] + static_cast<int64_t>(key) % steps.size * steps.out] =
+    out[at.of[1] + column.of[1] + (static_cast<int64_t>(key) - line * steps.size) * steps.out] =
         src[at.of[0] + column.of[0] + (elements[last] - line * steps.n) * steps.src];
   }
 }

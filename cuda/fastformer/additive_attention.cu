@@ -5,9 +5,9 @@
 
 /// Additive attention over whole sequences, not causal (Wu et al. 2021, eqs. 3–6). As on the CPU, p_i = q ∘ k_i is
 /// never computed, because the global vectors do not depend on the token: w_k·p_i = (w_k ∘ q)·k_i and k = q ∘ Σ β_i
-/// k_i. Memory bounds it. Forward reads q, then k, then v, and writes u. Backward reads v and du, and writes dv unless
-/// v is q; then it reads k and writes dk; then it reads q, and du if v is q, and writes dq. The chunks' sums add at most
-/// a fifteenth to that.
+/// k_i. Memory bounds it. Forward reads q, then k, then v, and writes u. Backward reads v and du, and writes dv
+/// unless v is q; then it reads k and writes dk; then it reads q, and du if v is q, and writes dq. The chunks' sums
+/// add at most a fifteenth to that.
 
 namespace linnet::cuda {
 namespace {
