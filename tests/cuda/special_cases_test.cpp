@@ -9,7 +9,6 @@
 #include <linnet/ops/attention/attention.h>
 #include <linnet/ops/detail/arguments.h>
 #include <linnet/ops/fastformer/fastformer.h>
-#include <linnet/ops/layers/short_conv.h>
 
 #include "tests/cuda/agreement.h"
 
@@ -58,29 +57,6 @@ TEST_CASE("gpu: a running product keeps the sign of a zero") {
       x[{1, 33}] = -0.0;
       return Inputs{1 / cumprod(x.to(device), 1)};
     });
-  }
-}
-
-TEST_CASE("gpu: short convolutions do not multiply tokens that do not exist") {
-  if (!has_gpu("infinite weights of short convolutions on the GPU")) return;
-  for (const bool causal : {false, true}) {
-    for (const int64_t taps : {2, 5}) {
-      for (const bool in_weight : {false, true}) {
-        agree("short_conv", 0, [&](Device device) {
-          Tensor x = (arange(18) + 1).to(DType::float32).reshape({1, 18, 1}), weight = ones({1, taps});
-          if (in_weight) {
-            weight[{0, 0}] = kInfinity;
-          } else {
-            x[{0, 17, 0}] = kInfinity;
-          }
-          Inputs in{x.to(device), weight.to(device)};
-          for (Tensor& each : in) each.set_requires_grad();
-          const Tensor y = short_conv(in[0], in[1], {.causal = causal});
-          const Inputs gradients = grad({y.sum()}, in);
-          return Inputs{y, gradients[0], gradients[1]};
-        });
-      }
-    }
   }
 }
 
