@@ -223,8 +223,8 @@ class Tensor : public detail::RefusedMembers {
   /// Throws: AutogradError when this tensor does not require a gradient.
   void retain_grad(Where where = {});
   /// Calls `hook` with this tensor's gradient once it is complete in a backward pass. A defined result of the hook
-  /// replaces the gradient. The hook stays until `remove()` of the handle, which may be ignored. Until then, a hook
-  /// that captures this tensor by value keeps it in memory for ever: capture it by reference, or its `detach()`.
+  /// replaces the gradient; a hook must not edit its argument. It stays until `remove()` of the handle, which may be
+  /// ignored. A hook that captures this tensor by value keeps it in memory: capture a reference, or its `detach()`.
   ///
   /// Throws: AutogradError when this tensor does not require a gradient. Backward throws ShapeError for a hook's
   /// result of another shape or dtype, and DeviceError for one on another device.

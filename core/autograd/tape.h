@@ -236,7 +236,7 @@ struct GradOptions {
 /// d outputs / d inputs, one tensor for each input. Does not change any `grad()`. It goes only through ops on the way
 /// from an output to an input: no other hook is called, and the saved tensors of other ops stay.
 ///
-/// Shapes: each gradient has its input's shape and dtype.
+/// Shapes: each gradient has its input's shape and dtype. It may share elements with another: edit a clone() of it.
 /// Gradient: with `create_graph`, any number of times.
 /// Throws: as `backward`; AutogradError also for an input that does not require a gradient or on which no output
 /// depends; ValueError unless there are as many grad_outputs as outputs, or none.

@@ -62,7 +62,7 @@ struct TokenDropout {
 /// Which keys a query sees, in addition to AttentionParams::causal. A null member restricts nothing.
 struct AttentionMask {
   const View* padding = nullptr;  ///< bool [B, M] or [B, H, M]: false where a key is padding
-  /// int64 [B, H, N, 2], contiguous, or with strides 0: query i sees keys [begin, end), which are its two numbers.
+  /// int64 [B, H, N, 2], contiguous, but B and H may have stride 0: query i sees keys [begin, end), its two numbers.
   /// Neither decreases with i.
   const View* ranges = nullptr;
   /// int32 [B, H, R, N], contiguous, where queries and keys are the same N tokens: query i does not see key j where

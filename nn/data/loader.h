@@ -41,7 +41,7 @@ struct LoaderOptions {
   /// the batches stays the same.
   int64_t num_workers = 1;
   /// The batches' device. Batches are also copied to it in advance, so that taking a batch does not wait for a copy.
-  /// Copies of up to 16 MiB overlap with running kernels.
+  /// Copies of more than 64 KiB and up to 16 MiB overlap with running kernels.
   Device device = Device::cpu;
   /// The length of each example. If it is given, a batch has examples of about the same length, which need little
   /// padding. As in Hugging Face's group_by_length, the shuffled examples are taken in windows of up to 50 batches,
