@@ -11,6 +11,7 @@
 
 #include <linnet/core/autograd/gradient_sum.h>
 #include <linnet/core/autograd/node.h>
+#include <linnet/core/autograd/tensor_impl.h>
 #include <linnet/core/device/kernel_access.h>
 
 /// The engine: it walks a tape from its outputs back to its leaves.
@@ -231,8 +232,9 @@ Tensor seed(const Tensor& output, const Tensor& given, const char* what) {
 /// A gradient with elements of its own, for a leaf to keep. Optimizers edit it in place. A part of a larger tensor is
 /// copied, because it would keep all of the larger one in memory.
 Tensor own(const Tensor& gradient) {
-  const bool is_whole = detail::whole_storage_as(gradient, gradient.shape()).defined();
-  return is_whole && gradient.is_contiguous() && detail::owns_elements_alone(gradient) ? gradient : gradient.clone();
+  const int64_t bytes = gradient.numel() * size_of(gradient.dtype());
+  const bool is_whole = detail::TensorAccess::impl(gradient).storage->bytes == bytes && gradient.is_contiguous();
+  return is_whole && detail::owns_elements_alone(gradient) ? gradient : gradient.clone();
 }
 
 }  // namespace
