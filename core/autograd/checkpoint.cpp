@@ -90,11 +90,10 @@ void CheckpointedCall::read(const std::vector<Tensor>& inputs) {
       versions[detail::node(input)] = version;
     } else if (const auto first = versions.find(detail::node(input));
                first != versions.end() && first->second != version) {
-      throw AutogradError(
-          fmt::format("a tensor of shape {} that the function of a checkpoint reads was edited in place after this "
-                      "call (edit {}, "
-                      "read at {}); call backward before you edit it",
-                      to_string(input.shape()), version, first->second));
+      throw AutogradError(fmt::format(
+          "a tensor of shape {} that the function of a checkpoint reads was edited in place after this call "
+          "(edit {}, read at {}); call backward before you edit it",
+          to_string(input.shape()), version, first->second));
     }
   }
 }

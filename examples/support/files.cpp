@@ -55,6 +55,8 @@ void make_folder(const std::filesystem::path& folder) {
   }
 }
 
+bool is_hidden(const std::filesystem::path& path) { return path.filename().string().starts_with('.'); }
+
 std::error_code write_error(const std::filesystem::path& folder) {
   std::error_code none;
   std::filesystem::path at = folder;  // or the first of its parents that exists

@@ -15,6 +15,9 @@ inline constexpr const char* kRemedy = "train anew, into another folder";
 /// Creates the folder and its parents, so that they survive a power cut. `error` says what went wrong.
 void make_folders(const std::filesystem::path& folder, std::error_code& error);
 
+/// Whether a file or a folder is hidden, as macOS's ._a.txt is.
+bool is_hidden(const std::filesystem::path& path);
+
 /// Creates the folder that --out names, and its parents, if they do not exist.
 void make_folder(const std::filesystem::path& folder);
 

@@ -1,4 +1,5 @@
 #include "support/lra/documents.h"
+#include "support/files.h"
 
 #include <algorithm>
 #include <array>
@@ -50,8 +51,7 @@ LabelledSequences read_reviews(const fs::path& folder, int64_t context) {
     std::set<fs::path> files;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(of_label, error)) {
-      const bool is_hidden = entry.path().filename().string().starts_with('.');  // such as macOS's ._a.txt
-      if (!is_hidden && entry.path().extension() == ".txt") files.insert(entry.path());
+      if (!is_hidden(entry.path()) && entry.path().extension() == ".txt") files.insert(entry.path());
     }
     if (error) throw IoError(fmt::format("cannot read the folder {}: {}", of_label.string(), error.message()));
     if (files.empty()) {

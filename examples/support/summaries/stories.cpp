@@ -7,6 +7,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
 
+#include "support/files.h"
 #include "support/summaries/articles.h"
 
 namespace linnet::examples {
@@ -44,8 +45,7 @@ std::vector<std::filesystem::path> story_files(const std::filesystem::path& fold
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const bool is_hidden = entry->path().filename().string().starts_with('.');  // such as macOS's ._a.story
-    if (!is_hidden && entry->path().extension() == ".story") files.push_back(entry->path());
+    if (!is_hidden(entry->path()) && entry->path().extension() == ".story") files.push_back(entry->path());
   }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   std::ranges::sort(files);

@@ -4,6 +4,7 @@
 #include <linnet/core/error.h>
 #include <linnet/core/files/read_file.h>
 
+#include "support/files.h"
 #include "support/texts/formats.h"
 #include "support/texts/lines.h"
 
@@ -12,12 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a folder holds, sorted by name, without hidden files such as macOS's ._a.txt.
+/// What a folder holds, sorted by name, without what is hidden.
 std::set<fs::path> entries_of(const fs::path& folder) {
   std::set<fs::path> entries;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!entry.path().filename().string().starts_with('.')) entries.insert(entry.path());
+    if (!is_hidden(entry.path())) entries.insert(entry.path());
   }
   if (error) throw IoError(fmt::format("cannot read the folder {}: {}", folder.string(), error.message()));
   return entries;
